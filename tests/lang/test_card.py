@@ -153,7 +153,8 @@ SAID_IN_PYTHON = {
     "vega.text(x)": "print(vega.text(x))",
     "vega.default(x, 0)": "print(vega.default(maybe, 0))",
     "vega.cast(value, T)": "print(vega.cast(value, T).n)",
-    "vega.quotient(a, b)": "print(vega.quotient(x, b))",
+    "xs[-1]": "print(xs[-1])",
+    "a // b": "print(x // b)",
     "len(xs) > 0": "if len(xs) > 0:\n        print(1)",
     "while": "",
     "vega.limit(5, condition)": "while vega.limit(5, condition):\n        condition = False",
@@ -173,7 +174,6 @@ WITH_RIGHTS = {
 }
 REFUSED_IN_PYTHON = {
     "if xs:": "if xs:\n        print(1)",
-    "a / b": "print(x / b)",
     ":=": "print((y := x))",
     "*args": "print(*xs)",
 }

@@ -38,6 +38,7 @@ agent Coder { model m }
 // reply "code 2": b
 // reply "code 3": c
 // reply "abc": the sum
+// latency: 1s
 agent A { model m }
 let reviewer = spawn A;
 let summarizer = spawn A;
@@ -48,6 +49,7 @@ let code3 = "code 3";
     "parallel": """
 // reply "one": 1
 // reply "two": 2
+// latency: 1s
 agent A { model m }
 let agent1 = spawn A;
 let agent2 = spawn A;
@@ -76,8 +78,8 @@ AFTER = {
     "agent": 'print(Coder <- "Write a sort");  // expect: sorted',
     "spawning": 'print(result <- "hi");  // expect: hello',
     "messages": "print(code);  // expect: three",
-    "dataflow": "print(summary);  // expect: the sum",
-    "parallel": 'print("{a} {b}");  // expect: 1 2',
+    "dataflow": "print(summary);  // expect: the sum\n// expect time: 2s",
+    "parallel": 'print("{a} {b}");  // expect: 1 2\n// expect time: 1s',
     "budgets": 'print("{remaining < $20.00} {remaining > $19.99}");  // expect: true true',
     "errors": 'print(FlakeyService <- "are you up?");  // expect: up',
     "capabilities": 'print(Coder <- "look");  // expect: seen',

@@ -53,6 +53,39 @@ def test_a_race_that_all_lose_tells_every_failure() -> None:
     asyncio.run(use())
 
 
+def test_the_first_good_answer_wins_and_the_others_have_left() -> None:
+    """One that is not good, or fails, is passed over."""
+
+    async def use() -> None:
+        stage = Stage()
+        plays = [stage.play("bad"), stage.play("wrong", fails=True)]
+        plays += [stage.play("fine"), stage.play("late")]
+        running = asyncio.ensure_future(race(*plays, good=lambda said: said == "fine"))
+        for name in ("bad", "wrong", "fine"):
+            await settle()
+            assert not running.done()
+            stage.cue(name)
+        assert await running == "fine"
+        assert "late" in stage.left
+
+    asyncio.run(use())
+
+
+def test_a_race_without_a_good_answer_tells_the_last_and_every_failure() -> None:
+    async def use() -> None:
+        stage = Stage()
+        plays = [stage.play("a"), stage.play("b", fails=True), stage.play("c")]
+        running = asyncio.ensure_future(race(*plays, good=lambda said: said == "z"))
+        for name in ("a", "b", "c"):
+            await settle()
+            stage.cue(name)
+        with pytest.raises(LimitReached, match=r"none of 2 answers was good.* 'c'") as told:
+            await running
+        assert told.value.__notes__ == ["another in the race: LookupError: b"]
+
+    asyncio.run(use())
+
+
 def test_of_two_that_end_together_the_first_written_wins() -> None:
     """So the same program gives the same answer."""
 

@@ -63,7 +63,8 @@ _RARE = frozenset(
     "str::len list::len map::len str::contains list::contains map::has file::attach link "
     "process::yield process::self process::exit trace::span trace::event "
     "trace::set_attribute str::pad_left str::pad_right str::repeat list::remove_at list::insert "
-    "list::without_nulls math::sqrt math::pow time::seconds time::of_seconds map::merge "
+    "list::without_nulls list::at str::at math::ratio math::floor_div math::mod math::sqrt "
+    "math::pow time::seconds time::of_seconds map::merge map::get_or "
     "map::remove str::count list::count list::flatten list::index_of".split()
 )
 """`len`, `in` and `+` do the same, or few programs need them."""
@@ -395,16 +396,17 @@ def main() -> None:
   `vega.money("$1.50")`, `vega.duration("30s")`.
 - `a(text)` is text, `a.ask(text, returns=T)` is typed; both take `timeout="30s"`, `budget="$0.01"`.
 - Python that may be used: `for i, x in enumerate(xs)`, `for k, v in d.items()`, `range(n)`,
-  `[f(x) for x in xs if x > 1]`, `xs = xs + [x]`, `d["k"] = 1`, `xs[1:3]`, `x in xs`, f-strings,
-  `", ".join(words)`, `sorted(xs, key=lambda x: x.line)`, sum min max, <own>.
+  `[f(x) for x in xs if x > 1]`, `xs = xs + [x]`, `d["k"] = 1`, `xs[-1]`, `xs[1:3]`, `a // b`,
+  `x in xs`, f-strings, `", ".join(words)`, `sorted(xs, key=lambda x: x.line)`,
+  sum min max, <own>.
 - Rights: hosts and commands are named, `may=["net::get"], allowed_hosts=["a.com", "b.com:81"]` and
   `may=["process::exec"], allowed_commands=["git log **"]`. Paths lie in the project;
   `vega.file.list` gives paths to read.
 - `vega.exec` is one command, no shell; a bad exit raises ToolFailed. `vega.exec.run` gives Ran
   (code, out, err); so does `vega.exec.look`, for commands that only read.
 - `vega.text(x)` is the text of any value, `vega.default(x, 0)` replaces a None,
-  `vega.cast(value, T)` checks what is Any, `vega.quotient(a, b)` divides ints.
-- Refused: `if xs:` (write `len(xs) > 0`), `a / b` of ints, other lambdas, def in def, methods,
+  `vega.cast(value, T)` checks what is Any.
+- Refused: `if xs:` (write `len(xs) > 0`), other lambdas, def in def, methods,
   async, yield, match, del, tuples, sets, `:=`, `*args`, other imports. A send in a `while` without
   `vega.limit(5, condition)`, or in a loop over a list without MaxLen, has no price: bound it by
   `vega.list.take(xs, 20)`, or cap it by `with session(budget="$1"):` or `@program(budget="$1")`.

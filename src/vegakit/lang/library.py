@@ -75,6 +75,8 @@ str::replace(text: str, part: str, by: str) -> str
     With every `part` replaced.
 str::slice(text: str, from: int, to: int = null) -> str
     The characters from `from` up to before `to`; negative counts from the end.
+str::at(text: str, index: int) -> str
+    The character at `index`; negative counts from the end. Outside raises IndexError.
 str::repeat(text: str, count: int) -> str
     The text `count` times.
 str::pad_left(text: str, width: int, fill: str = null) -> str
@@ -87,6 +89,8 @@ list::first(items: [T]) -> T?
     The first item; null when there is none.
 list::last(items: [T]) -> T?
     The last item; null when there is none.
+list::at(items: [T], index: int) -> T
+    The item at `index`; negative counts from the end. Outside raises IndexError.
 list::sort(items: [O], descending: bool = null) -> [O]
     From small to large, or the other way round.
 list::sort_by(items: [T], field: str, descending: bool = null) -> [T]
@@ -131,6 +135,8 @@ map::values(map: {str: T}) -> [T]
     The values, in the order they came.
 map::get(map: {str: T}, key: str) -> T?
     The value, or null.
+map::get_or(map: {str: T}, key: str, other: T) -> T
+    The value, or `other`, which is worked out first.
 map::has(map: {str: T}, key: str) -> bool
     Whether there is an entry for `key`.
 map::remove(map: {str: T}, key: str) -> {str: T}
@@ -143,6 +149,12 @@ math::min(a: O, b: O) -> O
     The smaller.
 math::max(a: O, b: O) -> O
     The larger.
+math::ratio(a: int, b: int) -> float
+    a divided by b, with its fraction; by 0 it raises ArithmeticError.
+math::floor_div(a: int, b: int) -> int
+    a divided by b, rounded down, also below zero; by 0 it raises ArithmeticError.
+math::mod(a: int, b: int) -> int
+    What `floor_div` leaves of a, with the sign of b; by 0 it raises ArithmeticError.
 math::floor(x: float) -> int
     The next whole number below.
 math::ceil(x: float) -> int

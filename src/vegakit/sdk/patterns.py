@@ -5,7 +5,7 @@ they return, raise or are cancelled.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
 from functools import wraps
@@ -39,20 +39,26 @@ def _where_written(
 
 
 @_where_written
-async def race(*works: Awaitable[T]) -> T:
-    """Return the first that succeeds; the others are cancelled. If all fail, raise the failure
-    that came first, with the others as its notes."""
+async def race(*works: Awaitable[T], good: Callable[[T], bool] | None = None) -> T:
+    """Return the first that succeeds, and with `good` the first whose answer is good; the others
+    are cancelled. If none is, raise LimitReached with the last answer; if all fail, the failure
+    that came first. The other failures are its notes."""
     _check_at_least_one("works to race", len(works))
     failures: list[BaseException] = []
+    answers: list[T] = []
     async with aclosing(_as_they_end(works)) as ended:
         async for work in ended:
             failure = _failure_of(work)
-            if failure is None:
+            if failure is not None:
+                failures.append(failure)
+            elif good is None or good(work.result()):
                 return work.result()
-            failures.append(failure)
-    for other in failures[1:]:
-        failures[0].add_note(f"another in the race: {type(other).__name__}: {other}")
-    raise failures[0]
+            else:
+                answers.append(work.result())
+    raised, *others = [*([_none_was_good(answers)] if answers else []), *failures]
+    for other in others:
+        raised.add_note(f"another in the race: {type(other).__name__}: {other}")
+    raise raised
 
 
 @_where_written
@@ -83,15 +89,19 @@ async def retry_until(
 ) -> T:
     """Asks anew until an answer is good. What fails is not asked again: the gate has done that."""
     _check_at_least_one("max_attempts", max_attempts)
-    last = ""
+    answers: list[T] = []
     for _ in range(max_attempts):
         answer = await make()
         if good(answer):
             return answer
-        last = str(answer)
-    raise LimitReached(
-        f"none of {max_attempts} answers was good; the last was {last[:_SHOWN]!r}; "
-        "raise max_attempts, say in the prompt what is wanted, or accept more"
+        answers.append(answer)
+    raise _none_was_good(answers, "raise max_attempts, ")
+
+
+def _none_was_good(answers: Sequence[object], advice: str = "") -> LimitReached:
+    return LimitReached(
+        f"none of {len(answers)} answers was good; the last was {str(answers[-1])[:_SHOWN]!r}; "
+        f"{advice}say in the prompt what is wanted, or accept more"
     )
 
 

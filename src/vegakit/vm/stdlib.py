@@ -7,7 +7,7 @@ seen that calls fit, so an argument of another kind is the fault of bytecode tha
 import csv
 import math
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -259,6 +259,22 @@ def _chunks(items: ListValue, size: int) -> ListValue:
     return items_of([items_of(items[at : at + size]) for at in range(0, len(items), size)])
 
 
+@pure("list::at")
+def _at(items: ListValue, index: int) -> Value:
+    return items[_place_in(items, index, "item")]
+
+
+@pure("str::at")
+def _character_at(text: str, index: int) -> str:
+    return text[_place_in(text, index, "character")]
+
+
+def _place_in(of: Sized, index: int, what: str) -> int:
+    if not -len(of) <= index < len(of):
+        raise ProgramFault("IndexError", f"there is no {what} {index}; there are {len(of)}")
+    return index
+
+
 @pure("list::remove_at")
 def _remove_at(items: ListValue, index: int) -> ListValue:
     if not 0 <= index < len(items):
@@ -313,6 +329,12 @@ def _float(of: Value) -> float:
 def _no_number(of: Value, wanted: str) -> ProgramFault:
     shown = repr(of[:40]) if type(of) is str else kind_of(of)
     return ProgramFault("ValueError", f"{shown} is not {wanted}")
+
+
+def _divisor(b: int) -> int:
+    if b == 0:
+        raise arithmetic("division by zero")
+    return b
 
 
 @pure("math::round")
@@ -521,12 +543,16 @@ _SHORT: dict[
     "map::keys": items_of,
     "map::values": lambda entries: items_of(entries.values()),
     "map::get": lambda entries, key: entries.get(key),
+    "map::get_or": lambda entries, key, other: entries.get(key, other),
     "map::has": lambda entries, key: key in entries,
     "map::remove": lambda entries, key: fields_of({k: v for k, v in entries.items() if k != key}),
     "map::merge": lambda entries, other: fields_of({**entries, **other}),
     "math::min": lambda a, b: b if less(b, a) else a,
     "math::max": lambda a, b: b if less(a, b) else a,
     "math::abs": lambda x: max(x, negate(x)),
+    "math::ratio": lambda a, b: a / _divisor(b),
+    "math::floor_div": lambda a, b: whole(a // _divisor(b)),
+    "math::mod": lambda a, b: a % _divisor(b),
     "math::floor": lambda x: whole(math.floor(x)),
     "math::ceil": lambda x: whole(math.ceil(x)),
     "json::text": lambda value: sized(json_text(value)),

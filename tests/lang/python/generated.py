@@ -207,15 +207,15 @@ class _Writer(Expressions):
         name, other = self.fresh(), self.fresh()
         ways = {
             f"{name} in range({self.chance.randrange(4)})": {name: "int"},
-            f"{name} in {self.expr('ints', 1)}": {name: "int"},
-            f"{name} in {self.expr('strs', 1)}": {name: "str"},
-            f"{name}, {other} in enumerate({self.expr('ints', 1)})": {name: "int", other: "int"},
-            f"{name}, {other} in {self.expr('dict', 0)}.items()": {name: "str", other: "int"},
-            f"{name} in {self.expr('dict', 0)}": {name: "str"},
-            f"{name} in {self.expr('dict', 0)}.keys()": {name: "str"},
-            f"{name} in {self.expr('dict', 0)}.values()": {name: "int"},
-            f"{name}, {other} in enumerate({self.expr('strs', 1)})": {name: "int", other: "str"},
-            f"{name} in reversed({self.expr('ints', 1)})": {name: "int"},
+            f"{name} in {self.some('ints', 1)}": {name: "int"},
+            f"{name} in {self.some('strs', 1)}": {name: "str"},
+            f"{name}, {other} in enumerate({self.some('ints', 1)})": {name: "int", other: "int"},
+            f"{name}, {other} in {self.some('dict', 0)}.items()": {name: "str", other: "int"},
+            f"{name} in {self.some('dict', 0)}": {name: "str"},
+            f"{name} in {self.some('dict', 0)}.keys()": {name: "str"},
+            f"{name} in {self.some('dict', 0)}.values()": {name: "int"},
+            f"{name}, {other} in enumerate({self.some('strs', 1)})": {name: "int", other: "str"},
+            f"{name} in reversed({self.some('ints', 1)})": {name: "int"},
         }
         head = self.chance.choice(list(ways))
         self.say(f"for {head}:")

@@ -42,6 +42,14 @@ class Expressions:
             return self.chance.choice(names)
         return getattr(self, f"a_{kind}")(depth)
 
+    def some(self, kind: str, depth: int) -> str:
+        """What items are taken of: not `[]` itself, whose items have no type."""
+        for _ in range(5):
+            text = self.expr(kind, depth)
+            if "[]" not in text and "{}" not in text:
+                return text
+        return {"ints": "[1, 0]", "strs": '["a"]', "dict": '{"k": 1}'}[kind]
+
     def message(self, depth: int, mark: str = "") -> str:
         return f'f"{mark}{{{self.plain("int", depth - 1)}}} {{{self.plain("str", 0)}}}"'
 
@@ -69,10 +77,12 @@ class Expressions:
             f"abs({e('int', d)})",
             f"{self.pick('min', 'max')}({e('int', d)}, {e('int', d)})",
             f"sum({e('ints', d)})",
-            f"{e('ints', d)}[{self.place()}]" if self.chance.random() < 0.3 else "[5, 2, 7][1]",
+            f"{self.some('ints', d)}[{self.place()}]"
+            if self.chance.random() < 0.3
+            else "[5, 2, 7][1]",
             f'{e("dict", d)}.get("{self.pick(*KEYS)}", {self.chance.randrange(5)})',
             f'{{"k": 3, **{e("dict", d)}}}["k"]',
-            f'{e("dict", d)}["{self.pick(*KEYS)}"]' if self.chance.random() < 0.2 else "6",
+            f'{self.some("dict", d)}["{self.pick(*KEYS)}"]' if self.chance.random() < 0.2 else "6",
             f"int({e('str', d)})" if self.chance.random() < 0.2 else "4",
             f'int("{self.chance.randrange(-9, 99)}")',
             f"{e('point', d)}.x",
@@ -154,7 +164,7 @@ class Expressions:
         item, where = e("int", d), e("bool", d)
         self.scopes.pop()
         return self.pick(
-            f"[{item} for {name} in {e('ints', 0)}]",
+            f"[{item} for {name} in {self.some('ints', 0)}]",
             f"[{item} for {name} in range({self.chance.randrange(4)}) if {where}]",
             f"({e('ints', d)} + {e('ints', d)})",
             f"sorted({e('ints', d)})",

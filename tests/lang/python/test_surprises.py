@@ -54,3 +54,41 @@ def test_only_a_field_that_is_seen_is_sorted_by() -> None:
     assert [one.code for one in found_in("print(len(sorted(items, key=lambda x: x.nam)))")] == [
         "no-field"
     ]
+
+
+def mended(lines: str) -> list[str]:
+    """The codes of errors of these lines."""
+    text = "\n    ".join(lines.strip("\n").split("\n"))
+    return [one.code for one in found_in(text) if one.severity == "error"]
+
+
+def test_a_function_that_returns_no_list_keeps_none_of_what_it_is_given() -> None:
+    asked = "def size(xs: list[int]) -> int:\n    return len(xs)\n\n@program("
+    text = (
+        f"{HEAD.replace('@program(', asked)}    xs = [1]\n    print(size(xs))\n    xs.append(2)\n"
+    )
+    found = check_program(text, "main.py", lambda _: None)[1]
+    assert {one.code for one in found} == {"unused-variable"}
+    kept = text.replace("-> int", "-> list[int]").replace("len(xs)", "xs").replace("print(", "len(")
+    codes = [one.code for one in check_program(kept, "main.py", lambda _: None)[1]]
+    assert "python-in-place" in codes
+
+
+def test_what_a_variable_held_before_it_got_something_new_does_not_matter() -> None:
+    assert mended("xs = [1]\nys = xs\nxs = xs + [2]\nxs.append(3)\nprint(len(ys))") == []
+    assert mended("xs = [1]\nys = xs\nxs.append(3)\nprint(len(ys))") == ["python-in-place"]
+
+
+def test_a_loop_that_may_bring_an_old_one_back_is_seen() -> None:
+    around = "xs = [1]\nold = [0]\nfor i in range(3):\n    xs.append(i)\n    {}\nprint(len(old))"
+    assert mended(around.format("old = [i]")) == []
+    for line in ("old = xs", "xs = old"):
+        assert mended(around.format(line)) == ["python-in-place"]
+    try_ = "xs = [1]\nold = xs\ntry:\n    xs = old\n    xs = [int('x')]\nexcept ValueError:\n    {}"
+    assert mended(try_.format("xs.append(1)")) == ["python-in-place"]
+    assert mended(try_.format("print(len(xs))")) == []
+
+
+def test_or_gives_the_other_where_the_first_is_empty() -> None:
+    assert mended('word = ""\nname = word or "none"\nprint(name)') == []
+    assert mended("xs = [1]\nys = xs or [2]\nxs.append(3)\nprint(len(ys))") == ["python-in-place"]

@@ -120,7 +120,8 @@ def _advice(body: BodyCheck, node: Expr, kind: Type, expected: Type) -> tuple[st
     if kind == NULL and expected != NOTHING:
         return f"what may be null is declared as `{type_label(OptionalOf(expected))}`", None
     if isinstance(kind, FutureOf) and body.type_variables.fits(kind.inner, expected):
-        return _replaced(node, f"await {text}")
+        advice, _ = _replaced(node, f"await {text}")
+        return advice, Edit(node.at, node.end, f"(await {text})")
     if isinstance(node, Ask) and kind == STR and is_json(expected) and expected != NOTHING:
         return _answered(node, expected)
     return _converted(node, kind, target, text)

@@ -13,7 +13,7 @@ from vegakit.lang.python.analysis import (
 )
 from vegakit.lang.python.context import FunctionContext, check_variable_name, expression
 from vegakit.lang.python.subset import BINARY
-from vegakit.lang.python.types import kind_of, type_of
+from vegakit.lang.python.types import kind_of, space_of, type_of
 from vegakit.lang.syntax import tree
 
 # Variables that every way through a block gives a value: they are declared before the block.
@@ -165,7 +165,9 @@ def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[tre
     return [tree.Let(*file.span(node), target.id, kind, value)]
 
 
-def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> None:
+def _owned(
+    body: FunctionContext, node: ast.stmt, what: str, written: str, *, is_whole: bool = False
+) -> None:
     why = body.shared.get(id(node), "")
     if why:
         body.refuse(
@@ -173,6 +175,7 @@ def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> No
             node,
             f"this changes {what} in place, and {why}: in Python the change would be seen there",
             f"make a new one: `{written}`",
+            body.file.replaced(node, written) if is_whole else None,
         )
 
 
@@ -209,8 +212,18 @@ def _index(body: FunctionContext, target: ast.Subscript, of: tree.Expr) -> tree.
             "one item is replaced, at an index that calls nothing",
             "give the index a name first",
         )
-    made = tree.Index(*body.span(target), of, expression(body, target.slice))
-    body.demand("index", made, target, is_proven=is_natural(target.slice, body.natural))
+    at, proven = expression(body, target.slice), is_natural(target.slice, body.natural)
+    match target.slice:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as back)) if (
+            space_of(body, target.value) == "list"
+        ):
+            span = body.span(target.slice)
+            length = tree.Call(*span, tree.Name(*span, "len"), (of,), ("",))
+            at, proven = tree.Binary(*span, "-", length, tree.Whole(*span, back)), True
+        case _:
+            pass
+    made = tree.Index(*body.span(target), of, at)
+    body.demand("index", made, target, is_proven=proven)
     return made
 
 
@@ -251,7 +264,7 @@ def append(
         file.refuse("python-in-place", node, "`append` takes one item", f"write `{name.id} + [x]`")
     item = file.source(call.args[0])
     if body.is_known(name.id):
-        _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]")
+        _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]", is_whole=True)
     made = tree.ListLit(*span, (expression(body, call.args[0]),))
     of = expression(body, name)
     value = tree.Binary(*span, "+", of, made)

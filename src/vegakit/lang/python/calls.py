@@ -7,10 +7,10 @@ from vegakit.lang.diagnostics import did_you_mean
 from vegakit.lang.library import VEGA_ERRORS
 from vegakit.lang.python.analysis import is_pure
 from vegakit.lang.python.context import FunctionContext, FunctionHead, RecordHead, Rule, expression
-from vegakit.lang.python.expressions import is_made_list, items_in, library, text_value
+from vegakit.lang.python.expressions import is_made_list, items_in, library, loop_source, text_value
 from vegakit.lang.python.operators import method, plain_arguments
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
-from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS
+from vegakit.lang.python.subset import BUILTIN_EDITS, FUNCTIONS, NO_BUILTINS
 from vegakit.lang.python.types import kind_of
 from vegakit.lang.syntax import tree
 
@@ -63,7 +63,8 @@ def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.
         return _builtin(body, node, name)
     if name in NO_BUILTINS:
         why, advice = NO_BUILTINS[name]
-        return file.refuse("python-builtin", callee, f"`{name}` {why}", advice)
+        edit = file.rewritten(node, BUILTIN_EDITS[name]) if name in BUILTIN_EDITS else None
+        return file.refuse("python-builtin", callee, f"`{name}` {why}", advice, edit)
     return file.refuse(
         "python-call",
         callee,
@@ -156,9 +157,17 @@ def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) 
 def _builtin(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
     called, least, most = FUNCTIONS[name]
     args = plain_arguments(body, node, least, most)
+    if name == "len" and isinstance(pairs := args[0], ast.Call) and _is_items(pairs):
+        return library(body, node, "map::len", loop_source(body, pairs).value)
     if name == "len" and _has_length(args[0]):
         return library(body, node, called, items_in(body, args[0]))
     return library(body, node, called, *(expression(body, arg) for arg in args))
+
+
+def _is_items(node: ast.Call) -> bool:
+    """`d.items()`, which are as many as `d` has keys."""
+    is_plain = not node.args and not node.keywords
+    return is_plain and isinstance(node.func, ast.Attribute) and node.func.attr == "items"
 
 
 def _has_length(node: ast.expr) -> bool:
@@ -196,6 +205,7 @@ def _least_or_most(body: FunctionContext, node: ast.Call) -> tree.Expr:
             node,
             f"`{name}` of an empty list raises in Python",
             f"write `vega.list.{name}({body.file.source(node.args[0])})`, None when it is empty",
+            body.file.rewritten(node, f"vega.list.{name}({{args}})"),
         )
     first, *rest = (expression(body, arg) for arg in plain_arguments(body, node, 2, 255))
     for other in rest:
@@ -208,6 +218,8 @@ def _sum(body: FunctionContext, node: ast.Call) -> tree.Expr:
     of, *start = plain_arguments(body, node, 1, 2)
     at, end = body.span(node)
     items = items_in(body, of)
+    if not start and isinstance(of, ast.List) and _adds_floats(body, of):
+        return library(body, node, "list::sum", items)
     if not start and _adds_floats(body, of):
         written = f"sum({body.file.source(of)}, 0.0)"
         body.refuse(

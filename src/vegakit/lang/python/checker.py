@@ -61,8 +61,8 @@ class DemandQuery:
 # |           |                          | duration                                              |
 # | `message` | what is sent             | the same, or a list of those and files                |
 # | `whole`   | `1`                      | it is not taken for a float                           |
-# | `divide`  | `a / b`                  | not of two ints                                       |
-# | `floor`   | `a // b`, `a % b`        | of ints that are never below zero                     |
+# | `divide`  | `a / b`                  | not of two ints that were not seen as such            |
+# | `floor`   | `a // b`, `a % b`        | of ints                                               |
 # | `index`   | `xs[i]`                  | of a dict, or `i` is never below zero                 |
 # | `add`     | `a + b`                  | not of dicts                                          |
 # | `maps`    | `a \| b`, `{**a}`        | of dicts                                              |
@@ -177,26 +177,18 @@ def _divide(query: DemandQuery) -> UnmetDemand | None:
 
 def _floor(query: DemandQuery) -> UnmetDemand | None:
     left, right, one, other = _sides(query)
-    if (left, right) == (types.INT, types.INT) and query.is_proven:
+    if (left, right) == (types.INT, types.INT):
         return None
     assert isinstance(query.node, tree.Binary)
-    sign, name = ("//", "quotient") if query.node.op == "/" else ("%", "remainder")
-    if (left, right) != (types.INT, types.INT):
-        return UnmetDemand(
-            "python-divide",
-            f"`{sign}` is for ints that are not negative here",
-            f"write `vega.math.floor({one} / {other})`" if sign == "//" else "write it out",
-        )
-    below = (
-        "`//` rounds down in Python and toward zero here"
-        if sign == "//"
-        else "`%` has the sign of its right side in Python and of its left side here"
-    )
+    if query.node.op == "%":
+        advice = "make both whole by `int(…)`, or write it out"
+        return UnmetDemand("python-divide", "`%` is for ints here", advice)
+    replacement = f"vega.math.floor({one} / {other})"
     return UnmetDemand(
         "python-divide",
-        f"below zero, {below}; these may be negative",
-        f"write `vega.{name}({one}, {other})` for toward zero, or `abs({one}) {sign} …`",
-        f"vega.{name}({one}, {other})",
+        "`//` is for ints here",
+        f"write `{replacement}`, which is an int",
+        replacement,
     )
 
 
@@ -228,7 +220,14 @@ def _add(query: DemandQuery) -> UnmetDemand | None:
     left, _, one, other = _sides(query)
     if not isinstance(left, types.MapOf):
         return None
-    return UnmetDemand("python-add", "dicts are not added in Python", f"write `{one} | {other}`")
+    replacement = f"{one} | {other}"
+    is_whole = isinstance(query.place, ast.BinOp)
+    return UnmetDemand(
+        "python-add",
+        "dicts are not added in Python",
+        f"write `{replacement}`",
+        replacement if is_whole else "",
+    )
 
 
 def _maps(query: DemandQuery) -> UnmetDemand | None:

@@ -8,9 +8,11 @@ on types is recorded as a demand and checked later.
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from vegakit.lang.diagnostics import DiagnosticCollector, Edit, count_steps
+from vegakit.lang.python.aliasing import makers_among
 from vegakit.lang.python.subset import RESERVED
 from vegakit.lang.syntax import tree
 from vegakit.lang.types import Signature
@@ -101,6 +103,20 @@ class FunctionHead:
         self.defaults: dict[str, ast.expr] = {}
 
 
+def _is_plain(kind: tree.TypeExpr | None) -> bool:
+    """Whether such a value is no list, dict or record, and holds none."""
+    match kind:
+        case tree.OptionalType(inner=inner):
+            return _is_plain(inner)
+        case tree.NamedType(name=name):
+            return name in _PLAIN
+        case _:
+            return kind is None or isinstance(kind, tree.ChoiceType)
+
+
+_PLAIN = frozenset({"str", "int", "float", "bool", "money", "duration"})
+
+
 class PythonFile:
     """`imported` maps a name to where it comes from: `vegakit.Agent`, `typing.Literal`; `foreign`
     are names of modules that only functions of Python may use; `tools` are those functions."""
@@ -155,9 +171,31 @@ class PythonFile:
         """Return the edit that puts `text` in place of a node."""
         return Edit(*self.span(node), text)
 
+    def rewritten(self, node: ast.Call, text: str, of: ast.AST | None = None) -> Edit | None:
+        """Return the edit that puts `text` in place of a call, its arguments for `{args}`. None
+        where the result could not be read: an assignment inside an expression, a name that is not
+        imported, arguments by name."""
+        given = ", ".join(map(self.source, node.args))
+        made = text.format(args=given, of="" if of is None else self.source(of))
+        begins = self.text.rfind("\n", 0, self.span(node).at) + 1
+        is_alone = not self.text[begins : self.span(node).at].strip()
+        needs_vega = "vega." in made and self.imported.get("vega") != "vegakit.vega"
+        if node.keywords or needs_vega or (" = " in text and not is_alone):
+            return None
+        return self.replaced(node, made)
+
     def means(self, node: ast.AST, name: str) -> bool:
         """Whether it is this name of another module: `vegakit.session`."""
         return isinstance(node, ast.Name) and self.imported.get(node.id) == name
+
+    @cached_property
+    def owners(self) -> tuple[set[str], set[str]]:
+        """Names whose calls give something that nobody else holds, and functions that keep nothing
+        of what they are given. Asked when the heads of all functions are read."""
+        lookers = {name for name, head in self.functions.items() if _is_plain(head.result)}
+        nodes = {name: head.node for name, head in self.functions.items() if name not in lookers}
+        known = {*self.records, *self.agents}
+        return known | makers_among(nodes, known, lookers), lookers
 
     def is_declared(self, name: str) -> bool:
         """Return whether a name is declared at the top of the file."""

@@ -5,6 +5,7 @@ from math import isfinite
 
 from msgspec import Struct
 
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.python.analysis import is_natural
 from vegakit.lang.python.context import FunctionContext, Rule, check_variable_name, expression
 from vegakit.lang.python.subset import NO_EXPRESSIONS
@@ -35,6 +36,8 @@ def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
             inner = loop_source(body, of)
             if inner.pairs:
                 _no_pairs(body, of)
+            if isinstance(kind_of(body, of), tree.MapType):
+                return LoopSource(_called(body, of, "map::keys", inner.value), True, _STR, _INT)
             body.demand("listed", inner.value, node)
             return LoopSource(inner.value, True, inner.kind, _INT)
         case ast.Call(func=ast.Name(id="enumerate")):
@@ -135,8 +138,20 @@ def text_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
             )
         return tree.Name(*body.span(node), node.id)
     made = expression(body, node)
+    if kind_of(body, node) == tree.NamedType(0, 0, "bool"):
+        return _bool_text(body, node, made)
     body.demand("text", made, node)
     return made
+
+
+def _bool_text(body: FunctionContext, node: ast.expr, made: tree.Expr) -> tree.Expr:
+    """Python writes True and False with capital letters."""
+    at, end = body.span(node)
+    words = tuple(
+        tree.Pair(at, end, tree.Text(at, end, (here,)), tree.Text(at, end, (there,)))
+        for here, there in (("true", "True"), ("false", "False"))
+    )
+    return tree.Index(at, end, tree.MapLit(at, end, words), library(body, node, "str", made))
 
 
 # Literals
@@ -314,9 +329,12 @@ def _attribute(body: FunctionContext, node: ast.Attribute) -> tree.Expr:
 def _subscript(body: FunctionContext, node: ast.Subscript) -> tree.Expr:
     if isinstance(node.slice, ast.Slice):
         return _slice(body, node, node.slice)
-    of = expression(body, node.value)
-    made = tree.Index(*body.span(node), of, expression(body, node.slice))
-    body.demand("index", made, node, is_proven=_is_place(body, node))
+    of, at = expression(body, node.value), expression(body, node.slice)
+    is_place, space = _is_place(body, node), space_of(body, node.value)
+    if not is_place and space in ("str", "list"):
+        return library(body, node, f"{space}::at", of, at)
+    made = tree.Index(*body.span(node), of, at)
+    body.demand("index", made, node, is_proven=is_place)
     return made
 
 
@@ -357,7 +375,22 @@ def _no(body: FunctionContext, node: ast.expr) -> tree.Expr:
     message = f"`{word}` cannot be written here" + (f": {why}" if why else "")
     if " " in word:
         message = f"{word} cannot be written here" + (f": {why}" if why else "")
-    return body.refuse("python-expression", node, message, advice)
+    return body.refuse("python-expression", node, message, advice, _instead(body, node))
+
+
+def _instead(body: FunctionContext, node: ast.expr) -> Edit | None:
+    """Return what takes the place of an expression that is not here, where that is plain."""
+    text = body.file.source(node)
+    match node:
+        case ast.Await(value=inner):
+            return body.file.replaced(node, body.file.source(inner))
+        case ast.GeneratorExp() if text.startswith("("):
+            return body.file.replaced(node, f"([{text[1:-1]}])")
+        case ast.Set() | ast.Tuple(elts=[_, *_], ctx=ast.Load()):
+            items = ", ".join(map(body.file.source, node.elts))
+            return body.file.replaced(node, f"[{items}]")
+        case _:
+            return None
 
 
 PLAIN_EXPRESSIONS: dict[type, Rule] = {

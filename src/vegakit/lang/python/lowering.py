@@ -18,12 +18,12 @@ from vegakit.lang.diagnostics import (
     TooManyDiagnosticsError,
     count_steps,
 )
+from vegakit.lang.python.aliasing import shared_changes
 from vegakit.lang.python.analysis import (
     VariableReads,
     assigned_names,
     is_natural,
     natural_names,
-    shared_changes,
 )
 from vegakit.lang.python.calls import CALLS
 from vegakit.lang.python.context import (
@@ -175,7 +175,7 @@ def _body(file: PythonFile, made: FunctionHead, nodes: list[ast.stmt]) -> tree.B
     body = FunctionContext(
         file, assigned_names(node), natural_names(node) | _natural_constants(file)
     )
-    body.shared = shared_changes(node, {*file.records, *file.agents})
+    body.shared = shared_changes(node, *file.owners)
     body.read_after = VariableReads(node).is_read_after
     body.returns_nothing = made.result is None
     for param in made.params:

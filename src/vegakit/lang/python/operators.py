@@ -8,8 +8,8 @@ from vegakit.lang.python.analysis import is_natural, is_pure, target_root
 from vegakit.lang.python.context import FunctionContext, Rule, expression
 from vegakit.lang.python.expressions import is_made_list, items_in, library
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES
-from vegakit.lang.python.subset import BINARY, COMPARES, METHODS, NO_METHODS
-from vegakit.lang.python.types import is_none, space_of
+from vegakit.lang.python.subset import BINARY, COMPARES, METHOD_EDITS, METHODS, NO_METHODS
+from vegakit.lang.python.types import is_none, kind_of, space_of
 from vegakit.lang.syntax import tree
 
 # Operators: arithmetic, comparison, logic, and `x if x is not None else y`.
@@ -29,11 +29,7 @@ def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
             body.refuse(
                 "python-format", node, "`%` formats otherwise than Vega does", "write an f-string"
             )
-        op = "/" if isinstance(node.op, ast.FloorDiv) else "%"
-        made = tree.Binary(at, end, op, _operand(body, node.left), _operand(body, node.right))
-        proven = is_natural(node.left, body.natural) and is_natural(node.right, body.natural)
-        body.demand("floor", made, node, is_proven=proven)
-        return made
+        return _rounded_down(body, node)
     if isinstance(node.op, ast.BitOr):
         made = tree.Binary(at, end, "+", expression(body, node.left), expression(body, node.right))
         body.demand("maps", made, node)
@@ -43,6 +39,8 @@ def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
         body.refuse("python-operator", node, "this operator has no equal here", word)
     if isinstance(node.op, ast.Mult) and (repeated := _repeated(body, node)):
         return repeated
+    if isinstance(node.op, ast.Div) and _kinds(body, node) == ("int", "int"):
+        return _library_of_two(body, node, "math::ratio")
     made = tree.Binary(
         at, end, BINARY[type(node.op)], _operand(body, node.left), _operand(body, node.right)
     )
@@ -50,6 +48,31 @@ def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
         body.demand("divide", made, node)
     elif isinstance(node.op, ast.Add):
         body.demand("add", made, node)
+    return made
+
+
+def _kinds(body: FunctionContext, node: ast.BinOp) -> tuple[str, str]:
+    """Return the names of the types of both sides, empty where they cannot be told."""
+    one, other = (
+        kind.name if isinstance(kind := kind_of(body, side), tree.NamedType) else ""
+        for side in (node.left, node.right)
+    )
+    return one, other
+
+
+def _library_of_two(body: FunctionContext, node: ast.BinOp, name: str) -> tree.Expr:
+    return library(body, node, name, _operand(body, node.left), _operand(body, node.right))
+
+
+def _rounded_down(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
+    """`//` and `%`: of ints that are never below zero they are the operators of the machine."""
+    is_whole = isinstance(node.op, ast.FloorDiv)
+    proven = is_natural(node.left, body.natural) and is_natural(node.right, body.natural)
+    if not proven and "float" not in _kinds(body, node):
+        return _library_of_two(body, node, "math::floor_div" if is_whole else "math::mod")
+    left, right = _operand(body, node.left), _operand(body, node.right)
+    made = tree.Binary(*body.span(node), "/" if is_whole else "%", left, right)
+    body.demand("floor", made, node)
     return made
 
 
@@ -62,10 +85,15 @@ def _repeated(body: FunctionContext, node: ast.BinOp) -> tree.Expr | None:
             "python-operator",
             node,
             "a text times a number that may be negative is empty in Python, an error here",
-            f"write `{body.file.source(node.left)} * max({body.file.source(node.right)}, 0)`",
+            f"write `{(written := _never_negative(body, node))}`",
+            body.file.replaced(node, written),
         )
     left, right = expression(body, node.left), _operand(body, node.right)
     return library(body, node, "str::repeat", left, right)
+
+
+def _never_negative(body: FunctionContext, node: ast.BinOp) -> str:
+    return f"{body.file.source(node.left)} * max({body.file.source(node.right)}, 0)"
 
 
 def _unary(body: FunctionContext, node: ast.UnaryOp) -> tree.Expr:
@@ -97,12 +125,14 @@ def _compare(body: FunctionContext, node: ast.Compare) -> tree.Expr:
     file, at, end = body.file, *body.span(node)
     if len(node.ops) > 1:
         terms = [node.left, *node.comparators]
-        written = " and ".join(
-            file.text[file.span(left).at : file.span(right).end] for left, right in pairwise(terms)
-        )
-        edit = file.replaced(node, f"({written})") if is_pure(node) else None
+        if all(map(is_pure, terms[1:-1])):
+            return expression(body, _unchained(node, terms))
+        middle = next(term for term in terms[1:-1] if not is_pure(term))
         file.refuse(
-            "python-chain", node, "comparisons are not chained here", f"write `{written}`", edit
+            "python-chain",
+            node,
+            "what stands between two comparisons would be worked out twice here",
+            f"give it a name on a line before: `x = {file.source(middle)}`",
         )
     op, other = node.ops[0], node.comparators[0]
     if isinstance(op, ast.Is | ast.IsNot):
@@ -123,6 +153,15 @@ def _compare(body: FunctionContext, node: ast.Compare) -> tree.Expr:
         return inner if isinstance(op, ast.In) else tree.Unary(at, end, "not", inner)
     left, right = _operand(body, node.left), _operand(body, other)
     return tree.Binary(at, end, COMPARES[type(op)], left, right)
+
+
+def _unchained(node: ast.Compare, terms: list[ast.expr]) -> ast.expr:
+    """`a < b < c` is `a < b and b < c` where `b` may be worked out twice."""
+    links = zip(pairwise(terms), node.ops, strict=True)
+    pairs: list[ast.expr] = [
+        ast.copy_location(ast.Compare(left, [op], [right]), node) for (left, right), op in links
+    ]
+    return ast.copy_location(ast.BoolOp(ast.And(), pairs), node)
 
 
 def _conditional(body: FunctionContext, node: ast.IfExp) -> tree.Expr:
@@ -211,18 +250,14 @@ def _join(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.
 
 
 def _get(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
+    """Python works a default out before it looks; where it calls nothing, that is not seen."""
     args = plain_arguments(body, node, 1, 2)
     of, key = expression(body, callee.value), expression(body, args[0])
+    if len(args) > 1 and not is_pure(args[1]):
+        return library(body, node, "map::get_or", of, key, expression(body, args[1]))
     made = library(body, node, "map::get", of, key)
     if len(args) == 1:
         return made
-    if not is_pure(args[1]):
-        body.refuse(
-            "python-order",
-            args[1],
-            "here a default is worked out only when it is needed",
-            "give it a name first",
-        )
     body.demand("default", of, node)
     return tree.Binary(*body.span(node), "??", made, expression(body, args[1]))
 
@@ -258,7 +293,10 @@ def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> 
         expression(body, root)
     if callee.attr in NO_METHODS:
         why, advice = NO_METHODS[callee.attr]
-        return body.refuse("python-method", node, f"`{callee.attr}` {why}", advice.format(of=of))
+        made = METHOD_EDITS.get(callee.attr)
+        edit = body.file.rewritten(node, made, callee.value) if made else None
+        said = f"`{callee.attr}` {why}"
+        return body.refuse("python-method", node, said, advice.format(of=of), edit)
     known = [*METHODS, *_MADE, *METHODS_OF_PROCESSES]
     return body.refuse(
         "python-method",

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from vegakit.lang.check.symbols import Checked
 from vegakit.lang.diagnostics import Diagnostic
 from vegakit.lang.library import BUILTIN_ERRORS, VEGA_ERRORS
-from vegakit.lang.python.analysis import natural_names, shared_changes
+from vegakit.lang.python.aliasing import shared_changes
+from vegakit.lang.python.analysis import natural_names
 from vegakit.lang.python.context import SourceMap
 from vegakit.lang.python.lowering import lower
 from vegakit.lang.python.printer_calls import CALLS, agent, grants_of, record, settings, supervisor

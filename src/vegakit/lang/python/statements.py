@@ -67,7 +67,7 @@ def block(body: FunctionContext, nodes: list[ast.stmt], around: ast.AST) -> tree
 
 
 def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[tree.Stmt]:
-    value = node.value
+    value = _without_or(body, node.value)
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         return _chosen(body, node, value)
     return (
@@ -75,6 +75,37 @@ def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[tre
         if isinstance(node, ast.AnnAssign)
         else assignment(body, node)
     )
+
+
+def _without_or(body: FunctionContext, node: ast.expr | None) -> ast.expr | None:
+    """`x or y` of what is no bool is `x if x != "" else y`, or as emptiness is written for it."""
+    match node:
+        case ast.BoolOp(op=ast.Or(), values=[one, other]) if is_pure(one):
+            test = _is_filled(one, kind_of(body, one))
+            chosen = node if test is None else ast.IfExp(test, one, other)
+            return ast.fix_missing_locations(ast.copy_location(chosen, node))
+        case _:
+            return node
+
+
+_EMPTY: dict[str, str | float] = {"str": "", "int": 0, "float": 0.0}
+
+
+def _is_filled(node: ast.expr, kind: tree.TypeExpr | None) -> ast.expr | None:
+    """Return the test that `x or …` makes of `x`, None where it is a bool or not known."""
+    match kind:
+        case tree.NamedType(name=name) if name in _EMPTY:
+            empty: list[ast.expr] = [ast.Constant(_EMPTY[name])]
+            return ast.Compare(node, [ast.NotEq()], empty)
+        case tree.ListType() | tree.MapType():
+            length = ast.Call(ast.Name("len", ast.Load()), [node], [])
+            return ast.Compare(length, [ast.Gt()], [ast.Constant(0)])
+        case tree.OptionalType(inner=inner):
+            there = ast.Compare(node, [ast.IsNot()], [ast.Constant(None)])
+            filled = _is_filled(node, inner)
+            return None if filled is None else ast.BoolOp(ast.And(), [there, filled])
+        case _:
+            return None
 
 
 def _is_default(body: FunctionContext, node: ast.IfExp) -> bool:
@@ -147,7 +178,7 @@ def _alone(body: FunctionContext, node: ast.Expr) -> list[tree.Stmt]:
 
 
 def _return(body: FunctionContext, node: ast.Return) -> list[tree.Stmt]:
-    span, value = body.span(node), node.value
+    span, value = body.span(node), _without_or(body, node.value)
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         test = expression(body, value.test)
         one, other = (
@@ -219,20 +250,28 @@ def _for(body: FunctionContext, node: ast.For) -> list[tree.Stmt]:
             "a loop has one variable, or two over `enumerate(xs)` and `d.items()`",
             "write `for x in xs:`, `for i, x in enumerate(xs):` or `for k, v in d.items():`",
         )
-    for target, name in zip(targets, names, strict=True):
-        if body.is_known(name) and name != "_":
-            body.refuse(
-                "python-shadow",
-                target,
-                f"`{name}` has a value already, which the loop would replace",
-                "choose another name for the variable of the loop",
-            )
-        check_variable_name(body, target, name)
+    again: list[tree.Stmt] = []
+    for place, target in enumerate(targets):
+        assert isinstance(target, ast.Name)
+        if body.is_known(target.id) and target.id != "_":
+            names[place] = _unused(body, target.id)
+            again.append(bind(body, target, tree.Name(*body.span(target), names[place]), target))
+        else:
+            check_variable_name(body, target, target.id)
     kinds = [over.key, over.kind] if over.pairs else [over.kind]
     body.scopes.append(dict(zip(names, kinds, strict=True)))
     inner = block(body, node.body, node)
     body.scopes.pop()
+    inner = tree.Block(inner.at, inner.end, (*again, *inner.body))
     return [tree.For(*body.span(node), tuple(names), over.value, inner)]
+
+
+def _unused(body: FunctionContext, name: str) -> str:
+    """Return a name for the items of a loop whose variable has a value already: it gets each item
+    in turn, as in Python, and keeps the last."""
+    while body.is_known(name) or name in body.assigned or body.file.is_declared(name):
+        name += "_"
+    return name
 
 
 def _no(body: FunctionContext, node: ast.stmt) -> list[tree.Stmt]:
@@ -331,7 +370,10 @@ def _raise(body: FunctionContext, node: ast.Raise) -> list[tree.Stmt]:
             advice = "write `raise Failed(str(e))` with the reason, or do not catch it"
         case _:
             advice = 'write `raise Failed("…")`, and import Failed from vegakit'
-    return file.refuse("python-raise", node, "a program raises Failed only", advice)
+    edit = None
+    if isinstance(node.exc, ast.Call) and file.imported.get("Failed") == "vegakit.Failed":
+        edit = file.rewritten(node.exc, "Failed({args})")
+    return file.refuse("python-raise", node, "a program raises Failed only", advice, edit)
 
 
 def _with(body: FunctionContext, node: ast.With) -> list[tree.Stmt]:

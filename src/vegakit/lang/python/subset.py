@@ -132,6 +132,33 @@ NO_METHODS: dict[str, tuple[str, str]] = {
 }
 
 
+BUILTIN_EDITS: dict[str, str] = {
+    "dict": "{{**{args}}}",
+    "range": "list(range({args}))",
+    "repr": "vega.text({args})",
+    "reversed": "list(reversed({args}))",
+    "set": "vega.list.unique({args})",
+    "frozenset": "vega.list.unique({args})",
+    "tuple": "list({args})",
+}
+"""What takes the place of a call of a builtin that is not here."""
+
+METHOD_EDITS: dict[str, str] = {
+    "copy": "{of}",
+    "extend": "{of} = {of} + {args}",
+    "insert": "{of} = vega.list.insert({of}, {args})",
+    "keys": "list({of}.keys())",
+    "model_dump_json": "vega.text({of})",
+    "reverse": "{of} = vega.list.reverse({of})",
+    "sort": "{of} = sorted({of})",
+    "splitlines": "vega.str.lines({of})",
+    "update": "{of} = {{**{of}, **{args}}}",
+    "values": "list({of}.values())",
+}
+"""What takes the place of a call of a method that is not here; an assignment, where the call stands
+alone on its line."""
+
+
 def _newer(**rows: tuple[str, str, str]) -> dict[type, tuple[str, str, str]]:
     """Return the rows whose nodes this version of Python has: it may be older than they are."""
     return {getattr(ast, name): row for name, row in rows.items() if hasattr(ast, name)}

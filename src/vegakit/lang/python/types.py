@@ -231,13 +231,19 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
         case ast.List(elts=items):
             inner = kind_of(body, items[0]) if items else None
             return tree.ListType(0, 0, inner or tree.NamedType(0, 0, "any"))
+        case ast.Dict(keys=[None, *_], values=[of, *_]):
+            kind = kind_of(body, of)
+            return kind if isinstance(kind, tree.MapType) else None
         case ast.Dict(values=values):
             inner = kind_of(body, values[0]) if values else None
             return tree.MapType(0, 0, inner or tree.NamedType(0, 0, "any"))
         case ast.ListComp():
             return tree.ListType(0, 0, _built(body, node) or tree.NamedType(0, 0, "any"))
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return _BOOL
+        case ast.BoolOp(values=[one, *_]):
+            kind = kind_of(body, one) or _BOOL
+            return kind.inner if isinstance(kind, tree.OptionalType) else kind
         case ast.UnaryOp(operand=of):
             return kind_of(body, of)
         case ast.BinOp(op=ast.Div()):
@@ -246,7 +252,8 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
             one, other = kind_of(body, left), kind_of(body, right)
             return other if _FLOAT in (one, other) else one or other
         case ast.IfExp(body=one, orelse=other):
-            return kind_of(body, one) or kind_of(body, other)
+            first, second = kind_of(body, one), kind_of(body, other)
+            return second if isinstance(first, tree.OptionalType) else first or second
         case ast.Attribute(value=of, attr=name):
             return _field(body, kind_of(body, of), name)
         case ast.Subscript(value=of, slice=at):
@@ -309,7 +316,8 @@ def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # n
         case ast.Name(id="sum"):
             return _FLOAT if len(node.args) == 2 else _INT
         case ast.Name(id="abs" | "min" | "max"):
-            return kind_of(body, node.args[0]) if node.args else None
+            kinds = [kind_of(body, arg) for arg in node.args]
+            return _FLOAT if _FLOAT in kinds else next(iter(kinds), None)
         case ast.Name(id="round"):
             return _INT if len(node.args) == 1 else _FLOAT
         case ast.Name(id=name) if name in _RESULTS:
@@ -324,6 +332,8 @@ def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # n
             return _returned(body, node)
         case ast.Attribute(attr=name) if name in _GIVEN:
             return _GIVEN[name]
+        case ast.Attribute(attr="get", value=of) if len(node.args) > 1:
+            return _item(body, kind_of(body, of), is_slice=False)
         case ast.Attribute(attr="values", value=of):
             kind = kind_of(body, of)
             return tree.ListType(0, 0, kind.inner) if isinstance(kind, tree.MapType) else None

@@ -5,5 +5,5 @@ reviewer = Agent("reviewer", model="fast")
 
 @program
 def main(n: int) -> None:
-    if 0 < n < 10:
-        print("small")
+    if 0 < reviewer.ask("How many?", returns=int) < n:
+        print("few")

@@ -4,5 +4,7 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(xs: list[int]) -> None:
-    print(xs[-1])
+def main(n: int) -> None:
+    xs = [1, 2]
+    xs[n] = 3
+    print(xs[0])

@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(n: int) -> None:
-    print(vega.text(n / 2))
+def main(d: dict[str, int]) -> None:
+    print(vega.text(vega.default(d.get("k"), 0) / 2))

@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(xs: list[int], n: int) -> None:
-    print(xs[n])
+def main(d: dict[str, list[int]], n: int) -> None:
+    print(vega.default(d.get("k"), [1])[n])

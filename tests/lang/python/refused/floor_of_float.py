@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(n: int) -> None:
-    print(n // 2)
+def main(x: float) -> None:
+    print(x // 2.0)

@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(n: int) -> None:
-    print((n - 5) % 3)
+def main(word: str | None) -> None:
+    print(word)
