@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         read_patch as read_patch,
     )
     from vegakit.sage.session import SageAgent as SageAgent
+    from vegakit.sage.sessions import SessionMovedError as SessionMovedError
     from vegakit.sage.tools import ToolRegistry as ToolRegistry, Workspace as Workspace
     from vegakit.sage.undo.records import (
         Restored as Restored,
@@ -134,6 +135,7 @@ __getattr__, __dir__ = lazy_exports(
         "live": "LiveSession begin_session mark_stopped prompted",
         "names": "AgentExecution AgentState Config LLMClient LLMProvider",
         "session": "SageAgent",
+        "sessions": "SessionMovedError",
         "tools": "ToolRegistry Workspace",
         "undo.records": "Restored TurnChanges UndoLimits UndoTurn Unrestored",
         "worktrees": "Worktree list_worktrees open_worktree remove_worktree",

@@ -245,11 +245,15 @@ class SessionStore:
             await self._get(kind, key)
         version = self._versions[kind + key]
         if not await self._store.put(kind, key, value, expected=version):
-            raise UserError(
+            raise SessionMovedError(
                 "another process goes on with this session, or has undone a turn of it; wait "
                 "until it has ended, then type it again"
             )
         self._versions[kind + key] = version + 1
+
+
+class SessionMovedError(UserError):
+    """A session is not as it was read: somebody else went on with it, or took a turn back."""
 
 
 def budget_text(amount: str | float | Decimal) -> str:

@@ -46,7 +46,7 @@ from vegakit.cli.terminal.state import (
 )
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
-from vegakit.sage import UNBILLED, EndReason
+from vegakit.sage import UNBILLED, EndReason, SageEnd
 
 _INDENT = "   "
 _TAIL, _PREVIEW, _PROMPT_LINES = 3, 8, 12
@@ -158,6 +158,9 @@ def _prompt(item: PromptItem, canvas: Canvas) -> list[Line]:
     more = len(lines) - _PROMPT_LINES
     shown = lines[:_PROMPT_LINES] if more > 0 else lines
     made: list[Line] = [[seg(" > ", Tone.WORK), seg(shown[0], Tone.STRONG)]]
+    if item.turn:
+        # The number that /rewind takes.
+        made[0] = spread(made[0], [seg(f"turn {item.turn} ", Tone.FAINT)], canvas.width)
     made += [[seg(_INDENT), seg(line, Tone.STRONG)] for line in shown[1:]]
     if more > 0:
         made.append([seg(f"{_INDENT}… {count(more, 'more line')}")])
@@ -415,8 +418,8 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     if end.spent_usd is not None:
         spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
         parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
-    them = "it" if end.changed == 1 else "them"
-    parts += [f"{count(end.changed, 'path')} changed, /undo takes {them} back"] * bool(end.changed)
+    if end.changed:
+        parts.append(f"{count(end.changed, 'path')} changed{_taken_back(end)}")
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:
@@ -426,11 +429,24 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
         made += folded(f"{most} of it {UNBILLED}", canvas.width - 2)
     if told := _GO_ON.get(end.reason):
         made += folded(told, canvas.width - 2)
+    if end.not_undoable:
+        what = "this turn" if end.unrecorded >= end.changed else "all of this turn"
+        said = f"/undo cannot take {what} back: {safe(end.not_undoable)}"
+        first, *more = folded(said, canvas.width - 2)
+        mark = [seg(" "), seg(str(Sign.HELD), Tone.ASK), seg(f" {first[0].text.lstrip()}")]
+        made += [mark, *more]
     for note in (*end.notes, *(f"cannot be undone: {what}" for what in end.lasting)):
         made += folded(
             safe(note.replace("<untrusted>", "").replace("</untrusted>", "")), canvas.width
         )
     return made
+
+
+def _taken_back(end: SageEnd) -> str:
+    if end.changed <= end.unrecorded:
+        return ""
+    them = "it" if end.changed == 1 else "them"
+    return f", /undo takes {'the others' if end.unrecorded else them} back"
 
 
 _DRAWN: Mapping[type[ChatItem], Callable[[Any, Canvas], list[Line]]] = {

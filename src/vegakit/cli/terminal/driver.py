@@ -30,6 +30,7 @@ from vegakit.sage import (
     SageEvent,
     SageToolEnded,
     SageTurn,
+    SessionMovedError,
     context_share,
     export_session,
     mark_stopped,
@@ -252,6 +253,10 @@ class SessionDriver:
             if is_meant and (self.state.turn > before or agent.was_cut_off):
                 await mark_stopped(agent, end)
             self._hear(end)
+        except SessionMovedError:
+            if prompt is not None:
+                self._screen.unsaid(prompt.text)
+            await self._catch_up()
         except VegaError as error:
             self.say(str(error), "error")
         finally:
@@ -259,6 +264,18 @@ class SessionDriver:
             self._screen.changed()
         await self._weigh()
         self.carry_out(next_turn(self.state))
+
+    async def _catch_up(self) -> None:
+        """Show the session as it is kept: somebody took turns of it back in another terminal."""
+        await self.release()
+        await self.open()
+        self._is_open = True
+        await self.reload()
+        self.say(
+            "turns of this session were taken back elsewhere; the conversation is as it is now. "
+            "Your prompt was not sent: send it again if it still fits",
+            "error",
+        )
 
     async def _weigh(self) -> None:
         """Note how full the window of the model is."""
