@@ -88,7 +88,7 @@ def test_a_patch_changes_several_files_and_is_undone(tmp_path: Path) -> None:
         assert tree(it.folder) == {"new/b.py": edited, "c.py": "x = 1\n"}
         assert stat.S_IMODE((it.folder / "new/b.py").stat().st_mode) == 0o755
         assert said(it) == [
-            "edited a.py at line 2; moved a.py to new/b.py\nadded c.py\ndeleted d.py"
+            "edited a.py at line 2; moved a.py to new/b.py\nadded c.py\ndeleted d.py: 1 line"
         ]
         assert it.vega(command="undo").returncode == 0
         assert tree(it.folder) == before
