@@ -496,3 +496,18 @@ def test_a_note_does_not_cut_an_answer_in_two() -> None:
     texts = [one for one in state.items if isinstance(one, TextItem)]
     assert [one.text for one in texts] == ["Paragraph 21 goes on.", "More."]
     assert [one.is_open for one in texts] == [False, True]
+
+
+def test_what_tools_keep_for_themselves_is_told_apart() -> None:
+    """At the end of a turn, in the pane and on the page of undo."""
+    state = working()
+    paths = ("src/__pycache__/a.pyc", "src/__pycache__/b.pyc", "src/a.py")
+    on_event(state, SageTurn(1, "test it"), 0)
+    on_event(state, SageEnd(EndReason.DONE, changed=3, paths=paths), 1)
+    turn = UndoTurn(1, "test it", 0, "done", 3, "r/000001", names=paths)
+    drawn = (*lines_of(state.items[-1], Canvas(80)), *undo_page([turn], (), 80))
+    shown = "\n".join("".join(part.text for part in line) for line in drawn)
+    assert "1 path and 2 in caches changed, /undo takes them back" in shown
+    assert "2 in caches" in shown.partition("turn 1")[2]
+    assert ".pyc" not in shown
+    assert [*state.changed] == ["src/a.py"]

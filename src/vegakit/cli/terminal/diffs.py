@@ -16,6 +16,24 @@ _MOST_COMPARED = 2_000
 """Lines that are compared; a longer change is shown as all out and all in."""
 
 
+_CACHES = {
+    "__pycache__",
+    ".cache",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".venv",
+    "node_modules",
+}
+
+
+def is_cache(path: str) -> bool:
+    """Say whether a path lies in what tools keep for themselves, which nobody reads."""
+    return not _CACHES.isdisjoint(path.split("/"))
+
+
 class DiffRow(NamedTuple):
     """A row of a diff: its sign, its line number, and its text. Of a line that stays it is the new
     number, and `old_number` is the one before."""

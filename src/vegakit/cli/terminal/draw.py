@@ -29,7 +29,14 @@ from vegakit.cli.look import (
     money,
 )
 from vegakit.cli.terminal.approvals import MINUS, ShownAction, about, action_lines, read_action
-from vegakit.cli.terminal.diffs import DiffRow, FileChange, changes_of, fields_of, side_by_side
+from vegakit.cli.terminal.diffs import (
+    DiffRow,
+    FileChange,
+    changes_of,
+    fields_of,
+    is_cache,
+    side_by_side,
+)
 from vegakit.cli.terminal.markdown import Line, markdown_lines
 from vegakit.cli.terminal.state import (
     ApprovalItem,
@@ -446,7 +453,9 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
         spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
         parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
     if end.changed:
-        parts.append(f"{count(end.changed, 'path')} changed{_taken_back(end)}")
+        caches = sum(map(is_cache, end.paths))
+        beside = f" and {caches:,} in caches" if caches else ""
+        parts.append(f"{count(end.changed - caches, 'path')}{beside} changed{_taken_back(end)}")
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:

@@ -4,7 +4,7 @@ page that asks before turns are taken back."""
 from collections.abc import Collection, Sequence
 
 from vegakit.cli.look import Sign, Tone, bar_cells, cells, count, cut, duration, middle, money
-from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, is_cache
 from vegakit.cli.terminal.draw import MINUS, TOOL_SIGNS, Line, folded, safe, seg, spread
 from vegakit.cli.terminal.state import (
     AgentView,
@@ -164,11 +164,14 @@ def undo_page(
     made: list[Line] = []
     for one in recorded:
         made += _heading(turn_of(one), f"{count(one.paths, 'path')}  ", one.label, width)
-        names = [middle(safe(name), width - 24) for name in one.names]
+        paths = [name for name in one.names if not is_cache(name)]
+        names = [middle(safe(name), width - 24) for name in paths]
         wide = max(map(cells, names), default=0)
-        for path, name in zip(one.names, names, strict=True):
+        for path, name in zip(paths, names, strict=True):
             room = " " * (wide - cells(name) + 2)
             made.append([seg(f"     {name}{room}{by_whom(path)}")])
+        if caches := len(one.names) - len(paths):
+            made.append([seg(f"     {caches:,} in caches, such as __pycache__")])
         if (more := one.paths - len(one.names)) > 0:
             made.append([seg(f"     and {more:,} more, of which some may be of others")])
         for what in one.lasting:

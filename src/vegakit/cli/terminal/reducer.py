@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from vegakit.cli.terminal.approvals import command_in, exact_action
-from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, fields_of
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, fields_of, is_cache
 from vegakit.cli.terminal.state import (
     ARMED_AFTER_MS,
     KEPT_OUTPUT,
@@ -267,7 +267,7 @@ def _on_end(state: ViewState, event: SageEnd, now: int) -> None:
     state.money.unbilled += _nanos(event.unbilled_usd)
     known = [f"/{path}" for path in state.changed]
     for path in event.paths:
-        if not any(one.endswith(f"/{path}") for one in known):
+        if not is_cache(path) and not any(one.endswith(f"/{path}") for one in known):
             state.changed[path] = ChangedFile(path)  # a command wrote it
     state.items.append(EndItem(end=event, took_ms=max(0, now - state.began_ms)))
     state.turn_state = TurnState.IDLE
