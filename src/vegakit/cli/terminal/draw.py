@@ -61,7 +61,6 @@ _NOTE_SIGNS: Mapping[str, tuple[Sign, Tone]] = {
     "error": (Sign.FAILED, Tone.BAD),
     "retry": (Sign.RESTARTED, Tone.ASK),
     "compaction": (Sign.KEPT, Tone.OK),
-    "waiting": (Sign.WORKING, Tone.WORK),
 }
 _END_SIGNS: Mapping[EndReason, tuple[Sign, Tone]] = {
     EndReason.DONE: (Sign.DONE, Tone.OK),

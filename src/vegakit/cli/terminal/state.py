@@ -210,6 +210,13 @@ class ViewState(Struct):
     turn: int = 0
     turn_state: TurnState = TurnState.IDLE
     began_ms: int = 0
+    heard_ms: int | None = None
+    """When something was told last in the turn; None until the turn is heard of."""
+    retry_ms: int = 0
+    """When a call is made again that failed, and why it is."""
+    retry_told: str = ""
+    silent_limit_ms: int = 0
+    """A model that is silent for so long is asked again; 0 if nobody said so."""
     items: list[ChatItem] = []
     todo: list[TodoStep] = []
     agents: dict[str, AgentView] = {}
