@@ -111,7 +111,7 @@ async def test_the_screen_moves_while_it_waits_and_is_still_when_nothing_does(
                 return "".join(one.text for one in rule.rows(100, 1)[0])
 
             await say(pilot, "hello")
-            await until(lambda: "waiting for smart" in told())
+            await until(lambda: "waiting for" in told())
             assert app.state.heard_ms is not None
             app.state.heard_ms -= 9_500  # at 10 s it takes another cell
             app.refresh_rule()

@@ -11,7 +11,16 @@ from textual.screen import ModalScreen
 from vegakit.cli.look import Sign, Tone, cells, count, cut, figures, middle, moment, money
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
 from vegakit.cli.terminal.diffs import changes_of
-from vegakit.cli.terminal.draw import MINUS, Line, diff_columns, diff_lines, folded, safe, seg
+from vegakit.cli.terminal.draw import (
+    MINUS,
+    Line,
+    diff_columns,
+    diff_lines,
+    folded,
+    model_sentence,
+    safe,
+    seg,
+)
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.painted import ChatView
 from vegakit.cli.terminal.pane import help_page, pane_lines
@@ -255,7 +264,12 @@ class Actions:
     async def _mode(self, argument: str) -> None:
         modes = [str(mode) for mode in SageMode]
         if not argument:
-            rows = [Choice(mode, mode, _MODES[mode]) for mode in modes]
+            mark = {True: str(Sign.DONE), False: " "}
+            current = self._driver.state.mode
+            rows = [
+                Choice(mode, f"{mode:<6}{_MODES[mode]}", "", mark[mode == current], Tone.OK)
+                for mode in modes
+            ]
             screen = PickScreen("Mode", rows, "no mode fits")
             argument = await self._app.asked(screen) or ""
         if argument not in modes:
@@ -266,12 +280,20 @@ class Actions:
         self._driver.say(f"mode {argument}: {_MODES[argument]}")
 
     async def _model(self, argument: str) -> None:
+        from vegakit.cli.terminal.models import model_choices, read_settings  # loads the prices
+
+        state = self._driver.state
         if not argument:
-            model = self._driver.state.model
-            raise UserError(f"the model is {model}; name another: /model PROVIDER:NAME")
+            settings = await asyncio.to_thread(read_settings, self._app.folder)
+            rows = await asyncio.to_thread(model_choices, settings, state.model)
+            title = f"Model: {state.model} is {state.real_model or state.model}"
+            argument = await self._app.asked(PickScreen(title, rows, "no model fits")) or ""
+        if not argument:
+            return
         await self._driver.check_model(argument)
         await self._driver.reopen(model=argument)
-        self._driver.say(f"model {self._driver.state.model} from the next turn on")
+        await self._driver.note_model()
+        self._driver.say(f"from the next turn on: {model_sentence(state)}")
 
     async def _rename(self, argument: str) -> None:
         if not argument:

@@ -450,7 +450,24 @@ def greeting(state: ViewState, width: int) -> list[Line]:
     where = middle(safe(state.folder), max(8, width - cells(state.name) - 14))
     told = "Type what you want done, then Enter. @ names a file, / a command; F1 helps."
     head = [seg(f"{_INDENT}session "), seg(safe(state.name), Tone.STRONG), seg(f" in {where}")]
-    return [[], head, [], *folded(told, width)]
+    made = [[], head]
+    if state.real_model:
+        from vegakit import __version__
+
+        made += folded(safe(f"Vega {__version__} asks: {model_sentence(state)}"), width)
+    if state.model_problem:
+        first, *more = folded(safe(state.model_problem), width)
+        sign = [seg(" "), seg(str(Sign.FAILED), Tone.BAD), seg(f" {first[0].text.lstrip()}")]
+        made += [[], sign, *more]
+    return [*made, [], *folded(told, width)]
+
+
+def model_sentence(state: ViewState) -> str:
+    """Return which model is asked and what it costs."""
+    real = state.real_model or state.model
+    alias = "" if real == state.model else f"{state.model} is "
+    price = state.model_price
+    return f"{alias}{real}{f', {price} per million tokens' if price else ''}"
 
 
 # The status line: mode, model, money, context, and the keys that are valid now.
@@ -473,20 +490,22 @@ def money_line(state: ViewState, *, is_wide: bool) -> Line:
 
 
 def status_line(state: ViewState, width: int, keys: str) -> Line:
-    """Return the status; where there is no room the keys go first, then the context, the model."""
+    """Return the status. Where there is no room all keys but the first go, then most of the model,
+    the context, the model, and the keys last."""
     if not state.run:
         return [seg(" opening the session …")]
     is_wide = width >= 100
     middle_part = money_line(state, is_wide=is_wide)
     context = "" if state.context_share is None else f" · context {100 * state.context_share:.0f} %"
-    model = middle(safe(state.model), 24)
+    model, short = (middle(safe(state.model_told), most) for most in (24, 14))
     groups = keys.split("  ")
     said = ["  ".join(groups[:many]) for many in range(len(groups), 0, -1)]
     line: Line = []
     for name, share, told in (
         *((model, context, one) for one in said),
-        (model, context, ""),
-        (model, "", ""),
+        (short, context, said[-1]),
+        (short, "", said[-1]),
+        ("", "", said[-1]),
         ("", "", ""),
     ):
         left = [seg(f" {state.mode}{' · ' if name else ''}{name} · "), *middle_part, seg(share)]

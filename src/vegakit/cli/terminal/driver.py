@@ -25,6 +25,7 @@ from vegakit.cli.terminal.state import (
 from vegakit.concurrency import SteadyClock
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
+from vegakit.host import Agent, price_of
 from vegakit.sage import (
     SageAgent,
     SageEvent,
@@ -100,6 +101,7 @@ class SessionDriver:
         }
         on_event(self.state, opened, self.now())
         on_event(self.state, await agent.cost(), self.now())
+        self._start(self.note_model())
         for note in agent.notes:
             self.say(note)
         await self._weigh()
@@ -128,9 +130,29 @@ class SessionDriver:
         self.begin_next()
 
     async def check_model(self, name: str) -> None:
-        """Refuse a name that stands for no model, before anything is changed."""
-        if self._agent is not None:
-            await self._agent.runtime.model_registry.prepare([name])
+        """Refuse a name that stands for no model, or for one that no budget can hold, before
+        anything is changed."""
+        if self._agent is None:
+            return
+        registry = self._agent.runtime.model_registry
+        await registry.prepare([name])
+        if self.state.money.at_most is not None:
+            for model in registry.models_of(Agent("sage", model=name)):
+                price_of(model)
+
+    async def note_model(self) -> None:
+        """Note which model is asked, and whether it can be: by the settings, nobody is asked."""
+        from vegakit.cli.terminal.models import model_named, read_settings  # the first screen waits
+
+        state, before = self.state, self.state.model_problem
+        with suppress(VegaError):  # what is wrong with the settings was told when they were read
+            settings = await asyncio.to_thread(read_settings, self.folder)
+            state.real_model, state.model_price, state.model_problem = await asyncio.to_thread(
+                model_named, settings, state.model
+            )
+        if state.items and state.model_problem not in {"", before}:
+            self.say(state.model_problem, "error")
+        self._screen.changed()
 
     async def release(self) -> None:
         """Close the session, so that others can work on what it holds."""

@@ -84,6 +84,8 @@ def on_event(state: ViewState, event: SageEvent, now: int) -> None:
 
 def _on_session(state: ViewState, event: SageSession, now: int) -> None:
     del now
+    if event.model != state.model:
+        state.real_model, state.model_price = "", ""
     state.name, state.run, state.folder = event.session, event.run, event.folder
     state.model, state.mode = event.model, event.mode
     state.money.at_most = None if event.budget_usd is None else _nanos(event.budget_usd)

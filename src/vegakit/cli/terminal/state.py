@@ -206,6 +206,11 @@ class ViewState(Struct):
     run: str = ""
     folder: str = ""
     model: str = ""
+    """The model by the name that it was given, which may be one of the settings."""
+    real_model: str = ""
+    """What is asked, what it costs and why it cannot be, as far as the settings say it."""
+    model_price: str = ""
+    model_problem: str = ""
     mode: str = ""
     turn: int = 0
     turn_state: TurnState = TurnState.IDLE
@@ -239,6 +244,12 @@ class ViewState(Struct):
     """The prompt line holds what to do instead of an action."""
     has_focus_on_approval: bool = False
     last_stop_ms: int | None = None
+
+    @property
+    def model_told(self) -> str:
+        """The model that is asked, without its provider."""
+        real = self.real_model or self.model
+        return real.partition(":")[2] or real
 
     @property
     def is_working(self) -> bool:

@@ -20,7 +20,7 @@ def wait_of(state: ViewState, now: int) -> str:
         return "stopping"
     if not state.is_working or state.waiting or state.tools:
         return ""
-    model = safe(state.model)
+    model = safe(state.model_told)
     if (left := state.retry_ms - now) > 0:
         return f"{state.retry_told}: asks {model} again in {duration(left + 999, brief=True)}"
     silent = 0 if state.heard_ms is None else now - max(state.heard_ms, state.retry_ms)
