@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from textual.screen import ModalScreen
 
-from vegakit.cli.look import Sign, Tone, cells, count, cut, figures, middle, moment, money
+from vegakit.cli.look import Sign, Tone, cells, count, cut, middle, moment
+from vegakit.cli.terminal.amounts import AT_MOST, amount, spent_told
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
 from vegakit.cli.terminal.diffs import changes_of
 from vegakit.cli.terminal.draw import (
@@ -228,15 +229,8 @@ class Actions:
 
     def _money_told(self) -> str:
         own = self._driver.state.money
-        most = "up to " if own.unbilled else ""
-        of_cut = f"; {money(own.unbilled)} of it {UNBILLED}" if own.unbilled else ""
-        if own.at_most is None:
-            return f"{most}{money(own.spent)} spent; no budget limits this session{of_cut}"
-        shown = figures(own.at_most, own.spent, own.reserved)
-        return (
-            f"at most {shown.at_most} · {shown.reserved} reserved · {most}{shown.spent} spent · "
-            f"{shown.left} left{of_cut}"
-        )
+        of_cut = f"; {amount(own.unbilled)} of it {UNBILLED}" if own.unbilled else ""
+        return f"{spent_told(own)}{of_cut}"
 
     # The session.
 
@@ -487,7 +481,8 @@ def _open_row(driver: SessionDriver, current: SessionDriver) -> Choice:
     prompts = [one.text for one in state.items if isinstance(one, PromptItem)]
     here = " · on the screen" if driver is current else ""
     shown = f"{state.name}  {safe(prompts[-1]) if prompts else ''}".replace("\n", " ")
-    told = f"{word} · {money(state.money.spent)} spent{here}"
+    most = AT_MOST if state.money.unbilled else ""
+    told = f"{word} · {most}{amount(state.money.spent)} spent{here}"
     return Choice(state.run, shown, told, str(sign), tone)
 
 

@@ -14,9 +14,7 @@ from vegakit.cli.look import (
     ERROR_NAME,
     HARD_SPACE,
     RICH_STYLES,
-    Figures,
     Look,
-    Rounding,
     Sign,
     Tone,
     bar_cells,
@@ -24,10 +22,9 @@ from vegakit.cli.look import (
     count,
     cut,
     duration,
-    figures,
     middle,
-    money,
 )
+from vegakit.cli.terminal.amounts import AT_MOST, amount, shown
 from vegakit.cli.terminal.approvals import MINUS, ShownAction, about, action_lines, read_action
 from vegakit.cli.terminal.diffs import DiffRow, FileChange, changes_of, fields_of, side_by_side
 from vegakit.cli.terminal.markdown import Line, markdown_lines
@@ -399,8 +396,8 @@ def _note(item: NoteItem, canvas: Canvas) -> list[Line]:
 def _quote(item: QuoteItem, canvas: Canvas) -> list[Line]:
     quote = item.quote
     assert quote is not None
-    worst = money(round(quote.worst_usd * NANOS), rounding=Rounding.UP)
-    typical = f", typical {money(round(quote.typical_usd * NANOS))}" if quote.typical_usd else ""
+    worst = amount(round(quote.worst_usd * NANOS))
+    typical = f", typical {amount(round(quote.typical_usd * NANOS))}" if quote.typical_usd else ""
     text = f"{count(len(quote.tasks), 'sub-agent')}: at most {worst}{typical}"
     return _note(NoteItem(kind="quote", text=text), canvas)
 
@@ -412,8 +409,7 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     parts = [_WORDS.get(end.reason, str(end.reason))]
     parts += [duration(item.took_ms)] if item.took_ms else []
     if end.spent_usd is not None:
-        spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
-        parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
+        parts.append(_spent_in(item, round(end.spent_usd * NANOS), end.unbilled_usd > 0))
     them = "it" if end.changed == 1 else "them"
     parts += [f"{count(end.changed, 'path')} changed, /undo takes {them} back"] * bool(end.changed)
     first, *more = folded(" · ".join(parts), canvas.width - 1)
@@ -421,8 +417,9 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     if end.message and end.reason is not EndReason.DONE:
         made += folded(safe(end.message), canvas.width - 2)
     if end.unbilled_usd:
-        most = money(round(end.unbilled_usd * NANOS), rounding=Rounding.UP)
-        made += folded(f"{most} of it {UNBILLED}", canvas.width - 2)
+        made += folded(
+            f"{amount(round(end.unbilled_usd * NANOS))} of it {UNBILLED}", canvas.width - 2
+        )
     if told := _GO_ON.get(end.reason):
         made += folded(told, canvas.width - 2)
     for note in (*end.notes, *(f"cannot be undone: {what}" for what in end.lasting)):
@@ -430,6 +427,14 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
             safe(note.replace("<untrusted>", "").replace("</untrusted>", "")), canvas.width
         )
     return made
+
+
+def _spent_in(item: EndItem, in_all: int, is_at_most: bool) -> str:
+    """Return what the turn cost, and the session by then if that is more."""
+    own = f"{AT_MOST if is_at_most else ''}{amount(item.spent)} spent"
+    if in_all == item.spent:
+        return own
+    return f"{own}, {AT_MOST if item.is_at_most else ''}{amount(in_all)} in all"
 
 
 _DRAWN: Mapping[type[ChatItem], Callable[[Any, Canvas], list[Line]]] = {
@@ -478,14 +483,14 @@ def money_line(state: ViewState, *, is_wide: bool) -> Line:
     own = state.money
     most = "≤ " if own.unbilled else ""
     if own.at_most is None:
-        return [seg(f"{most}{money(own.spent)} spent, no limit")]
-    shown: Figures = figures(own.at_most, own.spent, own.reserved)
+        return [seg(f"{most}{amount(own.spent)} spent, no limit")]
+    told = shown(own)
     solid, hatched, empty = bar_cells(own.at_most, own.spent, own.reserved, 10)
     line = [seg("█" * solid + "▒" * hatched, Tone.WORK), seg("░" * empty, Tone.FAINT)]
-    line.append(seg(f" {most}{shown.spent} of {shown.at_most}"))
+    line.append(seg(f" {most}{told.spent} of {told.at_most}"))
     if is_wide:
-        held = f"  {shown.reserved} reserved" if own.reserved else ""
-        line.append(seg(f"{held}  {shown.left} left"))
+        held = f"  {told.reserved} reserved" if own.reserved else ""
+        line.append(seg(f"{held}  {told.left} left"))
     return line
 
 

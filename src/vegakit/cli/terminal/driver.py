@@ -14,6 +14,7 @@ from vegakit.cli.terminal.state import (
     AnswerQuestion,
     BeginTurn,
     EndTree,
+    MoneyView,
     NoteItem,
     StopTurn,
     ToolItem,
@@ -113,8 +114,12 @@ class SessionDriver:
             # It is told anew when the session goes on with it.
             last = max(at for at, event in enumerate(told) if isinstance(event, SageTurn))
             del told[last:]
+        # What each turn cost is counted from the first one on; what is spent and left by now is
+        # not what the last of them said, as of a fork, whose turns are those of another session.
+        kept, self.state.money = self.state.money, MoneyView()
         for event in told:
             on_event(self.state, event, self.now())
+        kept.unbilled, self.state.money = self.state.money.unbilled, kept
         self.state.turn_state = TurnState.IDLE
         self._screen.changed()
 

@@ -96,6 +96,7 @@ def _on_session(state: ViewState, event: SageSession, now: int) -> None:
 def _on_turn(state: ViewState, event: SageTurn, now: int) -> None:
     _end_calls(state, ToolState.STOPPED, now)
     state.turn, state.turn_state, state.began_ms = event.turn, TurnState.WORKING, now
+    state.spent_before = state.money.spent
     state.items.append(PromptItem(turn=event.turn, text=event.prompt))
 
 
@@ -260,7 +261,9 @@ def _on_end(state: ViewState, event: SageEnd, now: int) -> None:
     for path in event.paths:
         if not any(one.endswith(f"/{path}") for one in known):
             state.changed[path] = ChangedFile(path)  # a command wrote it
-    state.items.append(EndItem(end=event, took_ms=max(0, now - state.began_ms)))
+    spent = max(0, state.money.spent - state.spent_before)
+    took_ms, is_at_most = max(0, now - state.began_ms), state.money.unbilled > 0
+    state.items.append(EndItem(end=event, took_ms=took_ms, spent=spent, is_at_most=is_at_most))
     state.turn_state = TurnState.IDLE
 
 

@@ -117,6 +117,10 @@ class EndItem(Item):
 
     end: SageEnd | None = None
     took_ms: int = 0
+    spent: int = 0
+    """What the turn cost by itself, in nano-dollars."""
+    is_at_most: bool = False
+    """In the sum of the session are calls whose bills nobody knows."""
 
 
 ChatItem: TypeAlias = (
@@ -228,6 +232,8 @@ class ViewState(Struct):
     changed: dict[str, ChangedFile] = {}
     jobs: dict[str, JobView] = {}
     money: MoneyView = field(default_factory=MoneyView)
+    spent_before: int = 0
+    """What was spent when the turn began."""
     context_share: float | None = None
     queue: list[TypedPrompt] = []
     """Prompts that were typed while a turn works."""
