@@ -35,7 +35,9 @@ from vegakit.cli.terminal.state import (
     ToolItem,
     ToolState,
 )
+from vegakit.cli.terminal.words import on_screen
 from vegakit.errors import UserError, VegaError
+from vegakit.money import dollars
 from vegakit.sage import (
     UNBILLED,
     SageMode,
@@ -115,8 +117,8 @@ class CodeScreen(Protocol):
 class Actions:
     """The commands of one screen."""
 
-    def __init__(self, app: CodeScreen) -> None:
-        self._app = app
+    def __init__(self, app: CodeScreen, driver: SessionDriver | None = None) -> None:
+        self._app, self._own = app, driver
         self._by_name: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "undo": self._undo,
@@ -147,20 +149,30 @@ class Actions:
 
     @property
     def _driver(self) -> SessionDriver:
-        return self._app.driver
+        """The session that they are for: the one on the screen, if no other was named."""
+        return self._own or self._app.driver
 
     async def carry_out(self, command: SlashCommand, argument: str) -> None:
         """Carry out a command; what goes wrong is told in the conversation."""
         if command.idle and self._driver.state.is_working:
-            self._driver.say(
-                f"/{command.name} waits for the end of the turn; Esc stops it", "error"
-            )
+            self._put_off(command, argument)
             return
         try:
             await self._by_name[command.name](argument)
         except (VegaError, OSError, ValueError) as error:
-            self._driver.say(str(error), "error")
+            self._driver.say(on_screen(str(error)), "error")
         self._app.changed()
+
+    def _put_off(self, command: SlashCommand, argument: str) -> None:
+        """Carry out a command when the turn has ended, for the session that it was typed in; or say
+        that it cannot be."""
+        driver, name = self._driver, f"/{command.name} {argument}".rstrip()
+        if not command.waits or not (argument or not command.arguments):
+            driver.say(f"{name}: not while a turn works; Esc stops it, then type it again", "error")
+            return
+        own = Actions(self._app, driver)
+        driver.put_off(lambda: own.carry_out(command, argument))
+        driver.say(f"{name} is carried out when the turn has ended")
 
     async def palette(self) -> None:
         """Choose a command from the table."""
@@ -250,9 +262,11 @@ class Actions:
             raise UserError("no command runs that could be stopped; Esc stops the turn")
 
     async def _budget(self, argument: str) -> None:
-        if not argument.startswith("+"):
-            raise UserError("say how much is added, such as: /budget +$1")
-        await self._driver.reopen(raise_budget=argument.removeprefix("+"))
+        if not argument:
+            raise UserError("say how much is added: /budget +$1, or what it is in all: /budget $5")
+        key = "raise_budget" if argument.startswith("+") else "budget"
+        dollars(argument.removeprefix("+"))  # before the session is closed
+        await self._driver.reopen(**{key: argument.removeprefix("+")})
         await self._cost("")
 
     async def _mode(self, argument: str) -> None:

@@ -41,6 +41,7 @@ from vegakit.cli.terminal.state import (
     ToolState,
     ViewState,
 )
+from vegakit.cli.terminal.words import next_step, on_screen
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
 from vegakit.sage import UNBILLED, EndReason
@@ -76,11 +77,6 @@ _WORDS = {
     EndReason.LOOP: "stopped: it went in a circle",
     EndReason.LIMIT: "stopped at a limit",
 }
-_GO_ON = {
-    EndReason.BUDGET: "try: /budget +$1, then say how to go on",
-    EndReason.ERROR: "try: go on, or /model to ask another one",
-}
-"""What to type after a turn that did not come to its end."""
 
 
 class Canvas(NamedTuple):
@@ -415,12 +411,12 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:
-        made += folded(safe(end.message), canvas.width - 2)
+        made += folded(safe(on_screen(end.message)), canvas.width - 2)
     if end.unbilled_usd:
         made += folded(
             f"{amount(round(end.unbilled_usd * NANOS))} of it {UNBILLED}", canvas.width - 2
         )
-    if told := _GO_ON.get(end.reason):
+    if told := next_step(end):
         made += folded(told, canvas.width - 2)
     for note in (*end.notes, *(f"cannot be undone: {what}" for what in end.lasting)):
         made += folded(

@@ -71,6 +71,8 @@ class SessionDriver:
         self._turn: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = SteadyClock()
+        self._put_off: list[Callable[[], Awaitable[None]]] = []
+        self._is_settling = False
         self.compacts = False
         """Whether the conversation is summed up before the next prompt."""
 
@@ -129,10 +131,16 @@ class SessionDriver:
         await self.release()
 
     async def reopen(self, **changes: Any) -> None:  # noqa: ANN401
-        """Close the session and open it again, with what is to be changed."""
+        """Close the session and open it again, with what is to be changed; as it was, if that is
+        refused."""
         await self.release()
-        await self.open(**changes)
-        self.begin_next()
+        try:
+            await self.open(**changes)
+        except VegaError:
+            await self.open()
+            raise
+        finally:
+            self.begin_next()
 
     async def check_model(self, name: str) -> None:
         """Refuse a name that stands for no model, or for one that no budget can hold, before
@@ -177,7 +185,21 @@ class SessionDriver:
     def begin_next(self) -> None:
         """Begin what was typed while the session was not open; from here on it is."""
         self._is_open = True
-        self.carry_out(next_turn(self.state))
+        if not self._is_settling:
+            self.carry_out(next_turn(self.state))
+
+    def put_off(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something when the turn has ended, before the prompts that wait."""
+        self._put_off.append(work)
+
+    async def _settle(self) -> None:
+        """Do what was put off in a turn, in its order."""
+        self._is_settling = True
+        try:
+            while self._put_off:
+                await self._put_off.pop(0)()
+        finally:
+            self._is_settling = False
 
     async def reload(self) -> None:
         """Show the conversation as it is kept now."""
@@ -285,6 +307,7 @@ class SessionDriver:
             self.state.turn_state = TurnState.IDLE
             self._screen.changed()
         await self._weigh()
+        await self._settle()
         self.carry_out(next_turn(self.state))
 
     async def _weigh(self) -> None:
@@ -317,6 +340,7 @@ class SessionDriver:
             if self.state.turn_state is TurnState.STOPPING:
                 # It was stopped before its first step, and has not said that it is over.
                 self.state.turn_state = TurnState.IDLE
+                await self._settle()
                 self.carry_out(next_turn(self.state))
 
     # Money and questions.
