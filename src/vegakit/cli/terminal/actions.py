@@ -15,6 +15,7 @@ from vegakit.cli.terminal.diffs import changes_of
 from vegakit.cli.terminal.draw import (
     MINUS,
     Line,
+    about_call,
     diff_columns,
     diff_lines,
     folded,
@@ -225,7 +226,8 @@ class Actions:
             await self._page(f"{item.name} {names}", lambda width: _diff(rows, width))
             return
         text = item.output or await self._driver.whole_result(item)
-        await self._page(f"{item.name} {item.id}", lambda width: _listing(text, width))
+        title = cut(f"{item.name} {about_call(item)}", _MOST_SHOWN)
+        await self._page(title, lambda width: _listing(text, width))
 
     def tell_resumed(self) -> None:
         """Say what a session that goes on has spent before: its budget is for all its turns."""
@@ -404,6 +406,15 @@ class Actions:
         driver.begin_next()
         self._app.drivers.append(driver)
         self._app.show_session(driver)
+        driver.say(self._begun(driver, changes))
+
+    def _begun(self, driver: SessionDriver, changes: dict[str, Any]) -> str:
+        """Return which session is on the screen now, and what it may spend."""
+        name, run = driver.state.name, changes.get("fork")
+        told = next((one.state.name for one in self._app.drivers if one.state.run == run), "")
+        how = f"begins with the conversation of {told}" if told else "begins"
+        how = "goes on" if driver.was_resumed else how
+        return f"session {name} {how}; {spent_told(driver.state.money)}"
 
     async def _search(self, argument: str) -> None:
         found = await search_sessions(argument, self._app.folder)
@@ -478,6 +489,7 @@ _MODES = {
 }
 _STATES = {
     SessionState.WORKING: (Sign.WORKING, Tone.WORK),
+    SessionState.OPEN: (Sign.OPEN, Tone.PLAIN),
     SessionState.CUT_OFF: (Sign.HELD, Tone.ASK),
     SessionState.FAILED: (Sign.FAILED, Tone.BAD),
     SessionState.DONE: (Sign.DONE, Tone.OK),

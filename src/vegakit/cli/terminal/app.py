@@ -16,7 +16,7 @@ from textual.driver import Driver
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from vegakit.cli.look import look_of
+from vegakit.cli.look import cut, look_of
 from vegakit.cli.terminal.actions import Actions, list_paths
 from vegakit.cli.terminal.commands import BY_NAME, images_in, parse_command
 from vegakit.cli.terminal.draw import Canvas, greeting, safe, status_line
@@ -34,7 +34,7 @@ from vegakit.errors import VegaError
 
 T = TypeVar("T")
 _FRAME_S, _TURN_S = 1 / 15, 1 / 4
-_WIDE = 120
+_WIDE, _NAME = 120, 32
 _TWICE_MS = 1_500
 
 
@@ -54,7 +54,9 @@ class _RuleLine(Painted):
     def rows(self, width: int, height: int) -> list[Line]:
         """Return the line."""
         app = cast("CodeApp", self.app)
-        right = "" if app.chat.follows else "ctrl-end shows the end"
+        # Which session it is must be seen where there are several.
+        name = cut(safe(app.state.name), _NAME) if len(app.drivers) > 1 else ""
+        right = name if app.chat.follows else "ctrl-end shows the end"
         return [waiting_line(app.state, app.driver.now(), width, right)]
 
 

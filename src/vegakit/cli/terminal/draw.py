@@ -185,6 +185,8 @@ def _tool(item: ToolItem, canvas: Canvas) -> list[Line]:
 _FAILED_COMMAND = re.compile(r"^exit code (?!0$)\d+$\Z", re.MULTILINE)
 """The call was carried out, and what it ran has failed."""
 _READ_ONLY = re.compile(r"^\S+ was asked; in mode read-only nothing but reading runs$")
+_NO_RULE = "no rule allows it, and "
+"""That nobody wrote a rule is no news to who is asked."""
 _IN_PLAN = "mode plan only reads; to let it ask you instead, type: /mode ask"
 
 
@@ -192,6 +194,8 @@ def _tool_body(
     item: ToolItem, changes: Sequence[FileChange], canvas: Canvas
 ) -> tuple[str, list[Line]]:
     """Return the hint at the right of a tool call, and what stands below it."""
+    if item.is_told:
+        return "", []
     if item.state in {ToolState.FAILED, ToolState.REFUSED}:
         said = _READ_ONLY.sub(_IN_PLAN, ERROR_NAME.sub("", item.result))
         lines = folded(safe(said), canvas.width - 2)
@@ -252,6 +256,11 @@ def _about(item: ToolItem, changes: Sequence[FileChange]) -> str:
         return f"{names}  +{added} {MINUS}{removed}"
     told = _ABOUT.get(item.name)
     return told(given) if told else next((v for v in given.values() if isinstance(v, str)), "")
+
+
+def about_call(item: ToolItem) -> str:
+    """Return what a call is about in one line: its command, its pattern, its path."""
+    return safe(_about(item, ())).replace("\n", " ")
 
 
 def _read(given: Mapping[str, Any]) -> str:
@@ -346,9 +355,10 @@ def _approval(item: ApprovalItem, canvas: Canvas) -> list[Line]:
     for goes_on, line in _asked_lines(item, action, canvas):
         made.append([seg(f"{_INDENT}{_GOES_ON if goes_on else '│'} ", Tone.ASK), seg(line)])
     if action:
-        made += folded(safe(f"{_reach(action)} · {action.why}"), canvas.width - 1)
+        why = action.why.removeprefix(_NO_RULE)
+        made += folded(safe(f"{_reach(action)} · {why}"), canvas.width - 1)
     if item.explains:
-        told = f"asked by {item.process}, as: {item.text}" if action else item.process
+        told = f"The runtime has it as: {item.text}" if action else ""
         made += folded(f"{_WHY} {safe(told)}", canvas.width - 1)
     groups = _KEYS if item.permits else ("type your answer below, then Enter",)
     keys = "   ".join(one.replace(" ", HARD_SPACE) for one in groups)

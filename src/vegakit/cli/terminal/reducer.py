@@ -167,11 +167,22 @@ def _on_tool_ended(state: ViewState, event: SageToolEnded, now: int) -> None:
     item.ended_ms, item.output = now, ""
     shown = plain(event.result)
     item.result, item.result_lines = shortened(shown), shown.count("\n") + 1
+    item.is_told = item.state is ToolState.REFUSED and _has_reason(state, item.result)
     item.version += 1
     if agent := state.agents.get(event.id):
         agent.state, agent.activity = item.state, ""
     if not event.is_error:
         _note_effects(state, item)
+
+
+def _has_reason(state: ViewState, result: str) -> bool:
+    """Whether a refusal is the answer of a person to a question that stands in this turn."""
+    for one in reversed(state.items):
+        if isinstance(one, PromptItem):
+            return False
+        if isinstance(one, ApprovalItem) and one.state is ApprovalState.NO and one.reason:
+            return result.endswith(f"declined by a person: {one.reason}")
+    return False
 
 
 def _note_effects(state: ViewState, item: ToolItem) -> None:

@@ -69,6 +69,8 @@ class ToolItem(Item):
     activity: str = ""
     """Of a task: what its sub-agent does now."""
     is_expanded: bool = False
+    is_told: bool = False
+    """A person declined it, and the reason stands with the question."""
 
 
 class ApprovalState(StrEnum):
