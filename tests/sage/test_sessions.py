@@ -4,6 +4,7 @@ import asyncio
 import json
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,12 +17,14 @@ from vegakit import conversation, ports
 from vegakit.agent import TurnPhase
 from vegakit.cli.code import EXIT_STATUS
 from vegakit.config import Settings
-from vegakit.conversation import ToolSpec
+from vegakit.conversation import Text, ToolSpec, UserMessage
 from vegakit.errors import InvalidMoneyError, UserError
 from vegakit.money import Dollars
 from vegakit.policy import Fetch, Grant, ReadPath, RunCommand, Use, WritePath
 from vegakit.sage import EndReason, SageAgent, SageEvent, ToolRegistry, event_line, undo_turns
-from vegakit.sage.sessions import TurnRecord, UndoneTurns, rewound, turn_key
+from vegakit.sage.events import SageMode
+from vegakit.sage.history import _info  # pyright: ignore[reportPrivateUsage]
+from vegakit.sage.sessions import SageRecord, TurnRecord, UndoneTurns, rewound, turn_key
 from vegakit.sage.undo.recorder import lasting_effect
 from vegakit.sdk import Ask
 from vegakit.tools import ToolRights
@@ -552,3 +555,20 @@ def test_a_registry_has_tools_by_name_and_in_order() -> None:
     assert found["first"].spec.description == "Say it."
     with pytest.raises(UserError, match="for each other"):
         found.register(Declares(ToolRights()))
+
+
+@pytest.mark.parametrize(
+    ("turn", "state"),
+    [
+        (None, "open"),
+        (TurnRecord("p", "p"), "working"),
+        (TurnRecord("p", "p", failed="interrupted"), "open"),
+        (TurnRecord("p", "p", messages=(UserMessage((Text("p"),)),)), "open"),
+    ],
+)
+def test_a_session_works_only_while_a_turn_does(turn: TurnRecord | None, state: str) -> None:
+    """One that is open at a screen and waits for a prompt does not."""
+    record = SageRecord("r", "n", "/p", "smart", SageMode.ASK, "", "", {})
+    run: Any = SimpleNamespace(is_running=True, spent=0)
+    turns = {} if turn is None else {1: turn}
+    assert _info(record, turns, run).state == state

@@ -71,7 +71,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     settings = load()
-    providers = [_provider(settings, provider) for provider in provider_names()]
+    providers = [provider_finding(settings, provider) for provider in provider_names()]
     findings = [*providers, *(_extra(name) for name in extras()), _prices()]
     if chosen.json:
         print_json(findings)
@@ -80,7 +80,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
     return 0 if any(one.is_well is not False for one in providers) else 1
 
 
-def _provider(settings: Settings, provider: str) -> Finding:
+def provider_finding(settings: Settings, provider: str) -> Finding:
     """Return whether a provider can be asked: it has a key, and an address."""
     source, place = settings.key(provider), settings.provider(provider).base_url
     is_there, told = _is_there(source), ""

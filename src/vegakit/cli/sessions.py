@@ -9,16 +9,20 @@ from pathlib import Path
 from vegakit.cli.look import (
     Cell,
     Column,
+    Rounding,
     Sign,
     Tone,
     count,
+    decimals_of,
     look_of,
     moment,
+    money,
     one_line,
     print_json,
     table,
 )
 from vegakit.config import load
+from vegakit.money import NANOS
 from vegakit.policy import sanitise
 from vegakit.sage import (
     SessionInfo,
@@ -50,6 +54,7 @@ _WORKTREES = (
 )
 _STATES = {
     SessionState.WORKING: (Sign.WORKING, Tone.WORK),
+    SessionState.OPEN: (Sign.OPEN, Tone.PLAIN),
     SessionState.CUT_OFF: (Sign.HELD, Tone.ASK),
     SessionState.FAILED: (Sign.FAILED, Tone.BAD),
     SessionState.DONE: (Sign.DONE, Tone.OK),
@@ -100,7 +105,8 @@ def _list(chosen: argparse.Namespace) -> int:
 def _row(one: SessionInfo) -> list[Cell | str]:
     sign, tone = _STATES[one.state]
     turns = f"{one.turns:,}" + (f" ({one.undone:,} undone)" if one.undone else "")
-    spent = "" if one.spent_usd is None else f"${one.spent_usd:g}"
+    nanos = None if one.spent_usd is None else round(one.spent_usd * NANOS)
+    spent = money(nanos, max(4, decimals_of(nanos)), Rounding.UP)
     return [
         one_line(one.name),
         Cell(f"{sign} {one.state}", tone),

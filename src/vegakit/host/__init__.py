@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         NO_PRICE as NO_PRICE,
         Budgets as Budgets,
         Lease as Lease,
+        price_of as price_of,
         rule_of as rule_of,
     )
     from vegakit.host.deployment import (
@@ -126,7 +127,7 @@ __getattr__, __dir__ = lazy_exports(
             "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
         ),
         "authors": "AskCost cost_of_ask cost_of_call",
-        "budgets": "NO_PRICE Budgets Lease rule_of",
+        "budgets": "NO_PRICE Budgets Lease price_of rule_of",
         "deployment": "agent_of deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",

@@ -64,10 +64,11 @@ from vegakit.tools import remove_left_stubs
 
 
 class SessionState(StrEnum):
-    """The states of a session: a process works on it, its last turn was cut off, failed or is
-    done."""
+    """The states of a session: a process works on a turn of it, or has it open and waits for a
+    prompt; or nobody has it, and its last turn was cut off, failed or is done."""
 
     WORKING = "working"
+    OPEN = "open"
     CUT_OFF = "cut off"
     FAILED = "failed"
     DONE = "done"
@@ -252,7 +253,8 @@ def _info(record: SageRecord, turns: dict[int, TurnRecord], run: RunSummary | No
     last = standing[-1] if standing else None
     state = SessionState.DONE
     if run is not None and run.is_running:
-        state = SessionState.WORKING
+        is_ended = last is None or bool(last.messages or last.failed)
+        state = SessionState.OPEN if is_ended else SessionState.WORKING
     elif last is not None and not last.messages:
         state = SessionState.FAILED if last.failed else SessionState.CUT_OFF
     return SessionInfo(

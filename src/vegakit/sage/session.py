@@ -68,6 +68,7 @@ from vegakit.sage.events import (
     SageEnd,
     SageEvent,
     SageMode,
+    SageRetry,
     SageSession,
     SageText,
     SageToolBegan,
@@ -166,7 +167,7 @@ class SageAgent:
         self._last: TurnRecord | None = None
         self._refused, self._last_number, self._cost = 0, 0, SageCost(None, None)
         self._told: StreamBuffer[StreamEvent[str] | SageEvent] | None = None
-        self._skills = SkillSet()
+        self._skills, self._unbilled = SkillSet(), 0.0
 
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
@@ -436,6 +437,8 @@ class SageAgent:
                         yield SageText(event.text)
                         continue
                     if (now := await self.cost()) != cost:
+                        if isinstance(event, SageRetry):  # it stays charged, and its bill unknown
+                            self._unbilled += (now.spent_usd or 0.0) - (cost.spent_usd or 0.0)
                         yield (cost := now)
                     if isinstance(event, TurnEnded):
                         said = event.reply.text
@@ -544,7 +547,9 @@ class SageAgent:
         error: VegaError | None = None,
         message: str = "",
     ) -> SageEnd:
-        spent = (await self.cost()).spent_usd
+        before, spent = self._cost.spent_usd or 0.0, (await self.cost()).spent_usd
+        if reason is EndReason.INTERRUPTED or (error is not None and error.is_outage):
+            self._unbilled += max(0.0, (spent or 0.0) - before)  # of calls that were cut off
         name, message = ("", message) if error is None else (error_name(error), message_of(error))
         undo = self._undo
         if reason is not EndReason.INTERRUPTED:
@@ -554,15 +559,13 @@ class SageAgent:
         notes, self._workspace.notes[:] = (*self._workspace.notes,), []
         told = (undo.changed, undo.problem, undo.lasting, over, notes, undo.unrecorded)
         end = SageEnd(reason, text, name, message, spent, self._refused, *told)
-        return replace(end, paths=undo.paths)
+        unbilled, self._unbilled = self._unbilled, 0.0
+        return replace(end, paths=undo.paths, unbilled_usd=unbilled)
 
     async def interrupted(self, why: str) -> SageEnd:
         """Return the event that a turn ends with which was cancelled; `why` is told with it. The
         session goes on with that turn."""
-        before = self._cost.spent_usd or 0.0
-        end = await self._end(EndReason.INTERRUPTED, message=why)
-        # What came since is of calls that were cut off, or at most a bill of the last moment.
-        return replace(end, unbilled_usd=max(0.0, (end.spent_usd or 0.0) - before))
+        return await self._end(EndReason.INTERRUPTED, message=why)
 
     async def cost(self) -> SageCost:
         """Return what the session has spent, and what is left to it."""

@@ -135,7 +135,7 @@ def test_money_is_never_cut() -> None:
     state.money.at_most, state.money.spent, state.money.left = 2_000_000_000, 420_000_000, 1
     for width in range(44, 140):
         line = status_line(state, width, "esc stop  f1 help")
-        assert "$0.4200 of $2.0000" in "".join(one.text for one in line)
+        assert "$0.4200 of $2.00" in "".join(one.text for one in line)
         assert width_of(line) <= width
 
 

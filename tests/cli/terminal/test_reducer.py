@@ -466,21 +466,6 @@ def test_images_are_found_by_path() -> None:
     assert images_in("no image here") == []
 
 
-def test_a_wait_says_for_whom_and_is_over_with_its_turn() -> None:
-    state = working()
-    on_event(state, SageWaiting("edit", 5.0), 1)
-    on_question(state, question(1))
-    on_event(state, SageWaiting("edit", 60.0), 2)
-    waits = [one for one in state.items if isinstance(one, NoteItem)]
-    assert [one.text for one in waits] == [
-        "waiting for edit for 5 s",
-        "waiting for your answer for 60 s",
-    ]
-    on_event(state, SageEnd(EndReason.INTERRUPTED), 3)
-    assert waits[1].text == "waited for your answer for 60 s"
-    assert not any(one.kind == "waiting" for one in waits)
-
-
 def test_a_note_does_not_cut_an_answer_in_two() -> None:
     """Whether a command said it or the wait did; the next answer is another text."""
     state = working()

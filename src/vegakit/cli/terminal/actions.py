@@ -9,10 +9,19 @@ from typing import Any, Protocol, TypeVar
 
 from textual.screen import ModalScreen
 
-from vegakit.cli.look import Sign, Tone, count, figures, moment, money
+from vegakit.cli.look import Sign, Tone, count, cut, moment
+from vegakit.cli.terminal.amounts import AT_MOST, amount, spent_told
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
 from vegakit.cli.terminal.diffs import FileChange, changes_of
-from vegakit.cli.terminal.draw import Line, change_lines, folded, safe, settled
+from vegakit.cli.terminal.draw import (
+    Line,
+    about_call,
+    change_lines,
+    folded,
+    model_sentence,
+    safe,
+    settled,
+)
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.painted import ChatView
 from vegakit.cli.terminal.pane import (
@@ -31,7 +40,9 @@ from vegakit.cli.terminal.state import (
     ToolItem,
     ToolState,
 )
+from vegakit.cli.terminal.words import on_screen
 from vegakit.errors import UserError, VegaError
+from vegakit.money import dollars
 from vegakit.sage import (
     UNBILLED,
     SageMode,
@@ -110,8 +121,8 @@ class CodeScreen(Protocol):
 class Actions:
     """The commands of one screen."""
 
-    def __init__(self, app: CodeScreen) -> None:
-        self._app = app
+    def __init__(self, app: CodeScreen, driver: SessionDriver | None = None) -> None:
+        self._app, self._own = app, driver
         self._by_name: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "undo": self._undo,
@@ -142,20 +153,30 @@ class Actions:
 
     @property
     def _driver(self) -> SessionDriver:
-        return self._app.driver
+        """The session that they are for: the one on the screen, if no other was named."""
+        return self._own or self._app.driver
 
     async def carry_out(self, command: SlashCommand, argument: str) -> None:
         """Carry out a command; what goes wrong is told in the conversation."""
         if command.idle and self._driver.state.is_working:
-            self._driver.say(
-                f"/{command.name} waits for the end of the turn; Esc stops it", "error"
-            )
+            self._put_off(command, argument)
             return
         try:
             await self._by_name[command.name](argument)
         except (VegaError, OSError, ValueError) as error:
-            self._driver.say(str(error), "error")
+            self._driver.say(on_screen(str(error)), "error")
         self._app.changed()
+
+    def _put_off(self, command: SlashCommand, argument: str) -> None:
+        """Carry out a command when the turn has ended, for the session that it was typed in; or say
+        that it cannot be."""
+        driver, name = self._driver, f"/{command.name} {argument}".rstrip()
+        if not command.waits or not (argument or not command.arguments):
+            driver.say(f"{name}: not while a turn works; Esc stops it, then type it again", "error")
+            return
+        own = Actions(self._app, driver)
+        driver.put_off(lambda: own.carry_out(command, argument))
+        driver.say(f"{name} is carried out when the turn has ended")
 
     async def palette(self) -> None:
         """Choose a command from the table."""
@@ -207,7 +228,8 @@ class Actions:
             await self._page(f"{item.name} {names}", lambda width: _diff(changes, width))
             return
         text = item.output or await self._driver.whole_result(item)
-        await self._page(f"{item.name} {item.id}", lambda width: _listing(text, width))
+        title = cut(f"{item.name} {about_call(item)}", _MOST_SHOWN)
+        await self._page(title, lambda width: _listing(text, width))
 
     def tell_resumed(self) -> None:
         """Say what a session that goes on has spent before: its budget is for all its turns."""
@@ -223,15 +245,8 @@ class Actions:
 
     def _money_told(self) -> str:
         own = self._driver.state.money
-        most = "up to " if own.unbilled else ""
-        of_cut = f"; {money(own.unbilled)} of it {UNBILLED}" if own.unbilled else ""
-        if own.at_most is None:
-            return f"{most}{money(own.spent)} spent; no budget limits this session{of_cut}"
-        shown = figures(own.at_most, own.spent, own.reserved)
-        return (
-            f"at most {shown.at_most} · {shown.reserved} reserved · {most}{shown.spent} spent · "
-            f"{shown.left} left{of_cut}"
-        )
+        of_cut = f"; {amount(own.unbilled)} of it {UNBILLED}" if own.unbilled else ""
+        return f"{spent_told(own)}{of_cut}"
 
     # The session.
 
@@ -251,15 +266,22 @@ class Actions:
             raise UserError("no command runs that could be stopped; Esc stops the turn")
 
     async def _budget(self, argument: str) -> None:
-        if not argument.startswith("+"):
-            raise UserError("say how much is added, such as: /budget +$1")
-        await self._driver.reopen(raise_budget=argument.removeprefix("+"))
+        if not argument:
+            raise UserError("say how much is added: /budget +$1, or what it is in all: /budget $5")
+        key = "raise_budget" if argument.startswith("+") else "budget"
+        dollars(argument.removeprefix("+"))  # before the session is closed
+        await self._driver.reopen(**{key: argument.removeprefix("+")})
         await self._cost("")
 
     async def _mode(self, argument: str) -> None:
         modes = [str(mode) for mode in SageMode]
         if not argument:
-            rows = [Choice(mode, mode, _MODES[mode]) for mode in modes]
+            mark = {True: str(Sign.DONE), False: " "}
+            current = self._driver.state.mode
+            rows = [
+                Choice(mode, f"{mode:<6}{_MODES[mode]}", "", mark[mode == current], Tone.OK)
+                for mode in modes
+            ]
             screen = PickScreen("Mode", rows, "no mode fits")
             argument = await self._app.asked(screen) or ""
         if argument not in modes:
@@ -270,12 +292,20 @@ class Actions:
         self._driver.say(f"mode {argument}: {_MODES[argument]}")
 
     async def _model(self, argument: str) -> None:
+        from vegakit.cli.terminal.models import model_choices, read_settings  # loads the prices
+
+        state = self._driver.state
         if not argument:
-            model = self._driver.state.model
-            raise UserError(f"the model is {model}; name another: /model PROVIDER:NAME")
+            settings = await asyncio.to_thread(read_settings, self._app.folder)
+            rows = await asyncio.to_thread(model_choices, settings, state.model)
+            title = f"Model: {state.model} is {state.real_model or state.model}"
+            argument = await self._app.asked(PickScreen(title, rows, "no model fits")) or ""
+        if not argument:
+            return
         await self._driver.check_model(argument)
         await self._driver.reopen(model=argument)
-        self._driver.say(f"model {self._driver.state.model} from the next turn on")
+        await self._driver.note_model()
+        self._driver.say(f"from the next turn on: {model_sentence(state)}")
 
     async def _rename(self, argument: str) -> None:
         if not argument:
@@ -374,6 +404,15 @@ class Actions:
         driver.begin_next()
         self._app.drivers.append(driver)
         self._app.show_session(driver)
+        driver.say(self._begun(driver, changes))
+
+    def _begun(self, driver: SessionDriver, changes: dict[str, Any]) -> str:
+        """Return which session is on the screen now, and what it may spend."""
+        name, run = driver.state.name, changes.get("fork")
+        told = next((one.state.name for one in self._app.drivers if one.state.run == run), "")
+        how = f"begins with the conversation of {told}" if told else "begins"
+        how = "goes on" if driver.was_resumed else how
+        return f"session {name} {how}; {spent_told(driver.state.money)}"
 
     async def _search(self, argument: str) -> None:
         found = await search_sessions(argument, self._app.folder)
@@ -447,6 +486,7 @@ _MODES = {
 }
 _STATES = {
     SessionState.WORKING: (Sign.WORKING, Tone.WORK),
+    SessionState.OPEN: (Sign.OPEN, Tone.PLAIN),
     SessionState.CUT_OFF: (Sign.HELD, Tone.ASK),
     SessionState.FAILED: (Sign.FAILED, Tone.BAD),
     SessionState.DONE: (Sign.DONE, Tone.OK),
@@ -464,7 +504,8 @@ def _open_row(driver: SessionDriver, current: SessionDriver) -> Choice:
     prompts = [one.text for one in state.items if isinstance(one, PromptItem)]
     here = " · on the screen" if driver is current else ""
     shown = f"{state.name}  {safe(prompts[-1]) if prompts else ''}".replace("\n", " ")
-    told = f"{word} · {money(state.money.spent)} spent{here}"
+    most = AT_MOST if state.money.unbilled else ""
+    told = f"{word} · {most}{amount(state.money.spent)} spent{here}"
     return Choice(state.run, shown, told, str(sign), tone)
 
 

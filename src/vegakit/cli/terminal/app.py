@@ -16,10 +16,10 @@ from textual.driver import Driver
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from vegakit.cli.look import Tone, look_of
+from vegakit.cli.look import cut, look_of
 from vegakit.cli.terminal.actions import Actions, list_paths
 from vegakit.cli.terminal.commands import BY_NAME, images_in, parse_command
-from vegakit.cli.terminal.draw import Canvas, greeting, safe, seg, status_line
+from vegakit.cli.terminal.draw import Canvas, greeting, safe, status_line
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.markdown import Line
 from vegakit.cli.terminal.painted import ChatView, Painted
@@ -28,12 +28,13 @@ from vegakit.cli.terminal.prompt import HintLines, PromptInput
 from vegakit.cli.terminal.reducer import on_hidden, on_key, on_shown, on_submit
 from vegakit.cli.terminal.screens import ConfirmScreen, PageScreen, PickScreen
 from vegakit.cli.terminal.state import EditText, PromptItem, ToolItem, TypedPrompt, ViewState
+from vegakit.cli.terminal.waiting import waiting_line
 from vegakit.config import has_light_background
 from vegakit.errors import VegaError
 
 T = TypeVar("T")
-_FRAME_S = 1 / 15
-_WIDE = 120
+_FRAME_S, _TURN_S = 1 / 15, 1 / 4
+_WIDE, _NAME = 120, 32
 _TWICE_MS = 1_500
 
 
@@ -47,15 +48,16 @@ class _StatusLine(Painted):
 
 
 class _RuleLine(Painted):
-    """The line above the prompt. It says how far the end of the conversation is out of sight."""
+    """The line above the prompt. It says what is waited for, and that the end of the conversation
+    is out of sight."""
 
     def rows(self, width: int, height: int) -> list[Line]:
         """Return the line."""
         app = cast("CodeApp", self.app)
-        if app.chat.follows:
-            return [[seg("─" * width, Tone.FAINT)]]
-        told = " ctrl-end shows the end "
-        return [[seg("─" * (width - len(told) - 2), Tone.FAINT), seg(told), seg("──", Tone.FAINT)]]
+        # Which session it is must be seen where there are several.
+        name = cut(safe(app.state.name), _NAME) if len(app.drivers) > 1 else ""
+        right = name if app.chat.follows else "ctrl-end shows the end"
+        return [waiting_line(app.state, app.driver.now(), width, right)]
 
 
 class _SidePane(Painted):
@@ -163,6 +165,7 @@ class CodeApp(App[str]):
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         self.set_interval(_FRAME_S, self._frame)
+        self.set_interval(_TURN_S, self.refresh_rule)
         self.set_interval(1.0, self._second)
         self.run_worker(self._open())
 
@@ -258,6 +261,12 @@ class CodeApp(App[str]):
         base.query_one(_RuleLine).repaint()
         if base.has_class("wide"):
             base.query_one(_SidePane).repaint()
+
+    def refresh_rule(self) -> None:
+        """Move the sign that something is waited for: a few cells, and only while it is."""
+        if self.state.is_working and self.screen_stack:
+            for rule in self.screen_stack[0].query(_RuleLine):  # while it is left there is none
+                rule.repaint()
 
     def _note_shown(self) -> None:
         """Note whether the question that a key would answer is the one that was drawn."""

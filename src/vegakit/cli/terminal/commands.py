@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 class SlashCommand(NamedTuple):
     """A command: its name, its arguments, what it does, and the key that does the same. What cannot
-    be done while a turn works is `idle`."""
+    be done while a turn works is `idle`; if it `waits`, it is done at the end of the turn."""
 
     name: str
     told: str
     arguments: str = ""
     key: str = ""
     idle: bool = False
+    waits: bool = False
 
     @property
     def usage(self) -> str:
@@ -30,17 +31,23 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("rewind", "take back all after turn N", "N", idle=True),
     SlashCommand("open", "show the last diff or output whole", key="ctrl+o"),
     SlashCommand("cost", "show what was spent, reserved and is left"),
-    SlashCommand("budget", "raise what the session may spend", "+$1", idle=True),
-    SlashCommand("mode", "plan, ask or auto", "MODE", idle=True),
-    SlashCommand("model", "ask another model from the next turn on", "NAME", idle=True),
-    SlashCommand("compact", "sum up the conversation before the next prompt", idle=True),
+    SlashCommand("budget", "raise what the session may spend", "+$1", idle=True, waits=True),
+    SlashCommand(
+        "mode", "plan, ask or auto; without a name, list them", "MODE", idle=True, waits=True
+    ),
+    SlashCommand(
+        "model", "ask another model; without a name, list them", "NAME", idle=True, waits=True
+    ),
+    SlashCommand(
+        "compact", "sum up the conversation before the next prompt", idle=True, waits=True
+    ),
     SlashCommand("stop", "stop the command that runs; the turn goes on", key="ctrl+x"),
     SlashCommand("tree", "show the agents, and what each may spend"),
     SlashCommand("kill", "stop the turn and all that it runs"),
     SlashCommand("sessions", "show the sessions of this folder, and go to one", key="ctrl+s"),
     SlashCommand("new", "begin a session; this one goes on"),
     SlashCommand("fork", "begin a session with this conversation", idle=True),
-    SlashCommand("rename", "give this session another name", "NAME", idle=True),
+    SlashCommand("rename", "give this session another name", "NAME", idle=True, waits=True),
     SlashCommand("search", "find a text in the sessions of this folder", "TEXT"),
     SlashCommand("export", "write this session to a file as Markdown", "FILE"),
     SlashCommand("copy", "copy the last answer to the clipboard"),

@@ -14,9 +14,7 @@ from vegakit.cli.look import (
     ERROR_NAME,
     HARD_SPACE,
     RICH_STYLES,
-    Figures,
     Look,
-    Rounding,
     Sign,
     Tone,
     bar_cells,
@@ -24,10 +22,9 @@ from vegakit.cli.look import (
     count,
     cut,
     duration,
-    figures,
     middle,
-    money,
 )
+from vegakit.cli.terminal.amounts import AT_MOST, amount, shown
 from vegakit.cli.terminal.approvals import MINUS, ShownAction, about, action_lines, read_action
 from vegakit.cli.terminal.diffs import (
     DiffRow,
@@ -51,6 +48,7 @@ from vegakit.cli.terminal.state import (
     ToolState,
     ViewState,
 )
+from vegakit.cli.terminal.words import next_step, on_screen
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
 from vegakit.sage import UNBILLED, EndReason, SageEnd
@@ -68,7 +66,6 @@ _NOTE_SIGNS: Mapping[str, tuple[Sign, Tone]] = {
     "error": (Sign.FAILED, Tone.BAD),
     "retry": (Sign.RESTARTED, Tone.ASK),
     "compaction": (Sign.KEPT, Tone.OK),
-    "waiting": (Sign.WORKING, Tone.WORK),
 }
 _END_SIGNS: Mapping[EndReason, tuple[Sign, Tone]] = {
     EndReason.DONE: (Sign.DONE, Tone.OK),
@@ -87,11 +84,6 @@ _WORDS = {
     EndReason.LOOP: "stopped: it went in a circle",
     EndReason.LIMIT: "stopped at a limit",
 }
-_GO_ON = {
-    EndReason.BUDGET: "try: /budget +$1, then say how to go on",
-    EndReason.ERROR: "try: go on, or /model to ask another one",
-}
-"""What to type after a turn that did not come to its end."""
 
 
 class Canvas(NamedTuple):
@@ -204,6 +196,8 @@ _FAILED_COMMAND = re.compile(r"^exit code (?!0$)\d+$\Z", re.MULTILINE)
 """The call was carried out, and what it ran has failed."""
 _MOVED = "it was changed since you read it"
 _READ_ONLY = re.compile(r"^\S+ was asked; in mode read-only nothing but reading runs$")
+_NO_RULE = "no rule allows it, and "
+"""That nobody wrote a rule is no news to who is asked."""
 _IN_PLAN = "mode plan only reads; to let it ask you instead, type: /mode ask"
 
 
@@ -211,6 +205,8 @@ def _tool_body(
     item: ToolItem, changes: Sequence[FileChange], canvas: Canvas
 ) -> tuple[str, list[Line]]:
     """Return the hint at the right of a tool call, and what stands below it."""
+    if item.is_told:
+        return "", []
     if item.state in {ToolState.FAILED, ToolState.REFUSED}:
         said = _READ_ONLY.sub(_IN_PLAN, ERROR_NAME.sub("", item.result))
         lines = folded(safe(said), canvas.width - 2)
@@ -282,6 +278,11 @@ def _about(item: ToolItem, changes: Sequence[FileChange]) -> str:
         return f"{names}  +{added} {MINUS}{removed}"
     told = _ABOUT.get(item.name)
     return told(given) if told else next((v for v in given.values() if isinstance(v, str)), "")
+
+
+def about_call(item: ToolItem) -> str:
+    """Return what a call is about in one line: its command, its pattern, its path."""
+    return safe(_about(item, ())).replace("\n", " ")
 
 
 def _read(given: Mapping[str, Any]) -> str:
@@ -391,9 +392,10 @@ def _approval(item: ApprovalItem, canvas: Canvas) -> list[Line]:
     for goes_on, line in _asked_lines(item, action, canvas):
         made.append([seg(f"{_INDENT}{_GOES_ON if goes_on else '│'} ", Tone.ASK), seg(line)])
     if action:
-        made += folded(safe(f"{_reach(action)} · {action.why}"), canvas.width - 1)
+        why = action.why.removeprefix(_NO_RULE)
+        made += folded(safe(f"{_reach(action)} · {why}"), canvas.width - 1)
     if item.explains:
-        told = f"asked by {item.process}, as: {item.text}" if action else item.process
+        told = f"The runtime has it as: {item.text}" if action else ""
         made += folded(f"{_WHY} {safe(told)}", canvas.width - 1)
     groups = _KEYS if item.permits else ("type your answer below, then Enter",)
     keys = "   ".join(one.replace(" ", HARD_SPACE) for one in groups)
@@ -437,8 +439,8 @@ def _note(item: NoteItem, canvas: Canvas) -> list[Line]:
 def _quote(item: QuoteItem, canvas: Canvas) -> list[Line]:
     quote = item.quote
     assert quote is not None
-    worst = money(round(quote.worst_usd * NANOS), rounding=Rounding.UP)
-    typical = f", typical {money(round(quote.typical_usd * NANOS))}" if quote.typical_usd else ""
+    worst = amount(round(quote.worst_usd * NANOS))
+    typical = f", typical {amount(round(quote.typical_usd * NANOS))}" if quote.typical_usd else ""
     text = f"{count(len(quote.tasks), 'sub-agent')}: at most {worst}{typical}"
     return _note(NoteItem(kind="quote", text=text), canvas)
 
@@ -450,8 +452,7 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     parts = [_WORDS.get(end.reason, str(end.reason))]
     parts += [duration(item.took_ms)] if item.took_ms else []
     if end.spent_usd is not None:
-        spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
-        parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
+        parts.append(_spent_in(item, round(end.spent_usd * NANOS), end.unbilled_usd > 0))
     if end.changed:
         caches = sum(map(is_cache, end.paths))
         beside = f" and {caches:,} in caches" if caches else ""
@@ -459,11 +460,12 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:
-        made += folded(safe(end.message), canvas.width - 2)
+        made += folded(safe(on_screen(end.message)), canvas.width - 2)
     if end.unbilled_usd:
-        most = money(round(end.unbilled_usd * NANOS), rounding=Rounding.UP)
-        made += folded(f"{most} of it {UNBILLED}", canvas.width - 2)
-    if told := _GO_ON.get(end.reason):
+        made += folded(
+            f"{amount(round(end.unbilled_usd * NANOS))} of it {UNBILLED}", canvas.width - 2
+        )
+    if told := next_step(end):
         made += folded(told, canvas.width - 2)
     if end.not_undoable:
         what = "this turn" if end.unrecorded >= end.changed else "all of this turn"
@@ -485,6 +487,14 @@ def _taken_back(end: SageEnd) -> str:
     return f", /undo takes {'the others' if end.unrecorded else them} back"
 
 
+def _spent_in(item: EndItem, in_all: int, is_at_most: bool) -> str:
+    """Return what the turn cost, and the session by then if that is more."""
+    own = f"{AT_MOST if is_at_most else ''}{amount(item.spent)} spent"
+    if in_all == item.spent:
+        return own
+    return f"{own}, {AT_MOST if item.is_at_most else ''}{amount(in_all)} in all"
+
+
 _DRAWN: Mapping[type[ChatItem], Callable[[Any, Canvas], list[Line]]] = {
     PromptItem: _prompt,
     TextItem: _text,
@@ -503,7 +513,24 @@ def greeting(state: ViewState, width: int) -> list[Line]:
     where = middle(safe(state.folder), max(8, width - cells(state.name) - 14))
     told = "Type what you want done, then Enter. @ names a file, / a command; F1 helps."
     head = [seg(f"{_INDENT}session "), seg(safe(state.name), Tone.STRONG), seg(f" in {where}")]
-    return [[], head, [], *folded(told, width)]
+    made = [[], head]
+    if state.real_model:
+        from vegakit import __version__
+
+        made += folded(safe(f"Vega {__version__} asks: {model_sentence(state)}"), width)
+    if state.model_problem:
+        first, *more = folded(safe(state.model_problem), width)
+        sign = [seg(" "), seg(str(Sign.FAILED), Tone.BAD), seg(f" {first[0].text.lstrip()}")]
+        made += [[], sign, *more]
+    return [*made, [], *folded(told, width)]
+
+
+def model_sentence(state: ViewState) -> str:
+    """Return which model is asked and what it costs."""
+    real = state.real_model or state.model
+    alias = "" if real == state.model else f"{state.model} is "
+    price = state.model_price
+    return f"{alias}{real}{f', {price} per million tokens' if price else ''}"
 
 
 # The status line: mode, model, money, context, and the keys that are valid now.
@@ -514,32 +541,34 @@ def money_line(state: ViewState, *, is_wide: bool) -> Line:
     own = state.money
     most = "≤ " if own.unbilled else ""
     if own.at_most is None:
-        return [seg(f"{most}{money(own.spent)} spent, no limit")]
-    shown: Figures = figures(own.at_most, own.spent, own.reserved)
+        return [seg(f"{most}{amount(own.spent)} spent, no limit")]
+    told = shown(own)
     solid, hatched, empty = bar_cells(own.at_most, own.spent, own.reserved, 10)
     line = [seg("█" * solid + "▒" * hatched, Tone.WORK), seg("░" * empty, Tone.FAINT)]
-    line.append(seg(f" {most}{shown.spent} of {shown.at_most}"))
+    line.append(seg(f" {most}{told.spent} of {told.at_most}"))
     if is_wide:
-        held = f"  {shown.reserved} reserved" if own.reserved else ""
-        line.append(seg(f"{held}  {shown.left} left"))
+        held = f"  {told.reserved} reserved" if own.reserved else ""
+        line.append(seg(f"{held}  {told.left} left"))
     return line
 
 
 def status_line(state: ViewState, width: int, keys: str) -> Line:
-    """Return the status; where there is no room the keys go first, then the context, the model."""
+    """Return the status. Where there is no room all keys but the first go, then most of the model,
+    the context, the model, and the keys last."""
     if not state.run:
         return [seg(" opening the session …")]
     is_wide = width >= 100
     middle_part = money_line(state, is_wide=is_wide)
     context = "" if state.context_share is None else f" · context {100 * state.context_share:.0f} %"
-    model = middle(safe(state.model), 24)
+    model, short = (middle(safe(state.model_told), most) for most in (24, 14))
     groups = keys.split("  ")
     said = ["  ".join(groups[:many]) for many in range(len(groups), 0, -1)]
     line: Line = []
     for name, share, told in (
         *((model, context, one) for one in said),
-        (model, context, ""),
-        (model, "", ""),
+        (short, context, said[-1]),
+        (short, "", said[-1]),
+        ("", "", said[-1]),
         ("", "", ""),
     ):
         left = [seg(f" {state.mode}{' · ' if name else ''}{name} · "), *middle_part, seg(share)]

@@ -21,6 +21,7 @@ from vegakit.cli.terminal.state import (
     AnswerQuestion,
     BeginTurn,
     EndTree,
+    MoneyView,
     NoteItem,
     StopTurn,
     ToolItem,
@@ -32,6 +33,7 @@ from vegakit.cli.terminal.state import (
 from vegakit.concurrency import SteadyClock
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
+from vegakit.host import Agent, price_of
 from vegakit.sage import (
     SageAgent,
     SageEvent,
@@ -79,6 +81,8 @@ class SessionDriver:
         self._clock = SteadyClock()
         self._changing = asyncio.Lock()
         """Held while the session is closed for a moment: two changes come one after the other."""
+        self._put_off: list[Callable[[], Awaitable[None]]] = []
+        self._is_settling = False
         self.compacts = False
         """Whether the conversation is summed up before the next prompt."""
 
@@ -110,6 +114,7 @@ class SessionDriver:
         }
         on_event(self.state, opened, self.now())
         on_event(self.state, await agent.cost(), self.now())
+        self._start(self.note_model())
         for note in agent.notes:
             self.say(note)
         await self._weigh()
@@ -121,8 +126,12 @@ class SessionDriver:
             # It is told anew when the session goes on with it.
             last = max(at for at, event in enumerate(told) if isinstance(event, SageTurn))
             del told[last:]
+        # What each turn cost is counted from the first one on; what is spent and left by now is
+        # not what the last of them said, as of a fork, whose turns are those of another session.
+        kept, self.state.money = self.state.money, MoneyView()
         for event in told:
             on_event(self.state, event, self.now())
+        kept.unbilled, self.state.money = self.state.money.unbilled, kept
         self.state.turn_state = TurnState.IDLE
         if self._agent is not None:
             # The last turn that stands knows nothing of those that were taken back.
@@ -135,16 +144,43 @@ class SessionDriver:
         await self.release()
 
     async def reopen(self, **changes: Any) -> None:  # noqa: ANN401
-        """Close the session and open it again, with what is to be changed."""
-        async with self._changing:
-            await self.release()
-            await self.open(**changes)
-        self.begin_next()
+        """Close the session and open it again, with what is to be changed; as it was, if that is
+        refused."""
+        try:
+            async with self._changing:
+                await self.release()
+                try:
+                    await self.open(**changes)
+                except VegaError:
+                    await self.open()
+                    raise
+        finally:
+            self.begin_next()
 
     async def check_model(self, name: str) -> None:
-        """Refuse a name that stands for no model, before anything is changed."""
-        if self._agent is not None:
-            await self._agent.runtime.model_registry.prepare([name])
+        """Refuse a name that stands for no model, or for one that no budget can hold, before
+        anything is changed."""
+        if self._agent is None:
+            return
+        registry = self._agent.runtime.model_registry
+        await registry.prepare([name])
+        if self.state.money.at_most is not None:
+            for model in registry.models_of(Agent("sage", model=name)):
+                price_of(model)
+
+    async def note_model(self) -> None:
+        """Note which model is asked, and whether it can be: by the settings, nobody is asked."""
+        from vegakit.cli.terminal.models import model_named, read_settings  # the first screen waits
+
+        state, before = self.state, self.state.model_problem
+        with suppress(VegaError):  # what is wrong with the settings was told when they were read
+            settings = await asyncio.to_thread(read_settings, self.folder)
+            state.real_model, state.model_price, state.model_problem = await asyncio.to_thread(
+                model_named, settings, state.model
+            )
+        if state.items and state.model_problem not in {"", before}:
+            self.say(state.model_problem, "error")
+        self._screen.changed()
 
     async def release(self) -> None:
         """Close the session, so that others can work on what it holds."""
@@ -165,7 +201,21 @@ class SessionDriver:
     def begin_next(self) -> None:
         """Begin what was typed while the session was not open; from here on it is."""
         self._is_open = True
-        self.carry_out(next_turn(self.state))
+        if not self._is_settling:
+            self.carry_out(next_turn(self.state))
+
+    def put_off(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something when the turn has ended, before the prompts that wait."""
+        self._put_off.append(work)
+
+    async def _settle(self) -> None:
+        """Do what was put off in a turn, in its order."""
+        self._is_settling = True
+        try:
+            while self._put_off:
+                await self._put_off.pop(0)()
+        finally:
+            self._is_settling = False
 
     async def reload(self) -> None:
         """Show the conversation as it is kept now."""
@@ -279,6 +329,7 @@ class SessionDriver:
             self.state.turn_state = TurnState.IDLE
             self._screen.changed()
         await self._weigh()
+        await self._settle()
         self.carry_out(next_turn(self.state))
 
     async def _catch_up(self) -> None:
@@ -323,6 +374,7 @@ class SessionDriver:
             if self.state.turn_state is TurnState.STOPPING:
                 # It was stopped before its first step, and has not said that it is over.
                 self.state.turn_state = TurnState.IDLE
+                await self._settle()
                 self.carry_out(next_turn(self.state))
 
     # Money and questions.

@@ -134,10 +134,15 @@ def _same_cells(before: Strip, after: Strip, *, reverse: bool) -> int:
         if a == b:
             same += a.cell_length
             continue
-        if a.style == b.style and a.text.isascii() and b.text.isascii():
+        if a.style == b.style and _is_narrow(a.text) and _is_narrow(b.text):
             same += _common(a, b, reverse=reverse)
         break
     return same
+
+
+def _is_narrow(text: str) -> bool:
+    """Whether each character takes a cell: so it is in ASCII, and in a rule."""
+    return text.isascii() or not text.strip("─")
 
 
 def _common(a: Segment, b: Segment, *, reverse: bool) -> int:

@@ -3,7 +3,8 @@ page that asks before turns are taken back."""
 
 from collections.abc import Collection, Sequence
 
-from vegakit.cli.look import Sign, Tone, bar_cells, cells, count, cut, duration, middle, money
+from vegakit.cli.look import Sign, Tone, bar_cells, cells, count, cut, duration, middle
+from vegakit.cli.terminal.amounts import amount
 from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, is_cache
 from vegakit.cli.terminal.draw import MINUS, TOOL_SIGNS, Line, folded, safe, seg, spread
 from vegakit.cli.terminal.state import (
@@ -61,7 +62,7 @@ def _agents(state: ViewState, width: int) -> list[Line]:
         return []
     own = state.money
     root = [seg(" "), *_meter(own.at_most or 0, own.spent, own.reserved), seg(" main")]
-    made = [spread(root, [seg(f"{money(own.spent)} ")], width)]
+    made = [spread(root, [seg(f"{amount(own.spent)} ")], width)]
     shown = [*state.agents.values()][-_MOST_AGENTS:]
     for number, agent in enumerate(shown):
         lead = "└" if number == len(shown) - 1 else "├"
@@ -72,7 +73,7 @@ def _agents(state: ViewState, width: int) -> list[Line]:
 def _agent(agent: AgentView, lead: str, width: int) -> list[Line]:
     sign, tone = TOOL_SIGNS[agent.state]
     left = [seg(f" {lead} ", Tone.FAINT), seg(str(sign), tone), seg(f" {agent.kind} ")]
-    most = f"≤ {money(agent.at_most)} " if agent.at_most else ""
+    most = f"≤ {amount(agent.at_most)} " if agent.at_most else ""
     about = agent.activity or agent.prompt
     room = width - 6 - cells(agent.kind) - cells(most) - 2
     left.append(seg(cut(safe(about).replace("\n", " "), max(4, room))))

@@ -12,7 +12,6 @@ is typed when a question comes up goes where it was meant to go.
 """
 
 from collections.abc import Callable, Mapping
-from itertools import takewhile
 from typing import Any, cast
 
 from vegakit.cli.terminal.approvals import command_in, exact_action
@@ -45,6 +44,7 @@ from vegakit.cli.terminal.state import (
     ViewState,
 )
 from vegakit.control import Question
+from vegakit.errors import ErrorClass
 from vegakit.money import NANOS
 from vegakit.sage import (
     EndReason,
@@ -73,6 +73,8 @@ _DOUBLE_MS = 1_500
 
 def on_event(state: ViewState, event: SageEvent, now: int) -> None:
     """Take what a session tells."""
+    if not isinstance(event, SageCost | SageWaiting | SageSession):
+        state.heard_ms = now
     task = getattr(event, "task", "")
     if task:
         _on_sub_agent(state, task, event)
@@ -82,6 +84,8 @@ def on_event(state: ViewState, event: SageEvent, now: int) -> None:
 
 def _on_session(state: ViewState, event: SageSession, now: int) -> None:
     del now
+    if event.model != state.model:
+        state.real_model, state.model_price = "", ""
     state.name, state.run, state.folder = event.session, event.run, event.folder
     state.model, state.mode = event.model, event.mode
     state.money.at_most = None if event.budget_usd is None else _nanos(event.budget_usd)
@@ -92,6 +96,7 @@ def _on_session(state: ViewState, event: SageSession, now: int) -> None:
 def _on_turn(state: ViewState, event: SageTurn, now: int) -> None:
     _end_calls(state, ToolState.STOPPED, now)
     state.turn, state.turn_state, state.began_ms = event.turn, TurnState.WORKING, now
+    state.spent_before = state.money.spent
     state.items.append(PromptItem(turn=event.turn, text=event.prompt))
 
 
@@ -105,10 +110,7 @@ def _end_calls(state: ViewState, how: ToolState, now: int) -> None:
             agent.state, agent.activity = how, ""
     for asked in [*state.waiting]:
         _settle(state, asked, ApprovalState.GONE)
-    for item in takewhile(lambda one: not isinstance(one, PromptItem), reversed(state.items)):
-        if isinstance(item, NoteItem) and item.kind == "waiting":
-            item.kind, item.version = "note", item.version + 1
-            item.text = item.text.replace("waiting", "waited", 1)
+    state.retry_ms, state.retry_told = 0, ""
     state.tools.clear()
     state.jobs.clear()
 
@@ -176,11 +178,22 @@ def _on_tool_ended(state: ViewState, event: SageToolEnded, now: int) -> None:
     item.ended_ms, item.output = now, ""
     shown = plain(event.result)
     item.result, item.result_lines = shortened(shown), shown.count("\n") + 1
+    item.is_told = item.state is ToolState.REFUSED and _has_reason(state, item.result)
     item.version += 1
     if agent := state.agents.get(event.id):
         agent.state, agent.activity = item.state, ""
     if not event.is_error:
         _note_effects(state, item)
+
+
+def _has_reason(state: ViewState, result: str) -> bool:
+    """Whether a refusal is the answer of a person to a question that stands in this turn."""
+    for one in reversed(state.items):
+        if isinstance(one, PromptItem):
+            return False
+        if isinstance(one, ApprovalItem) and one.state is ApprovalState.NO and one.reason:
+            return result.endswith(f"declined by a person: {one.reason}")
+    return False
 
 
 def _note_effects(state: ViewState, item: ToolItem) -> None:
@@ -233,21 +246,23 @@ def _on_compacted(state: ViewState, event: SageCompacted, now: int) -> None:
 
 
 def _on_waiting(state: ViewState, event: SageWaiting, now: int) -> None:
+    # That and how long it is waited for stands above the prompt line, from the first second on.
     del now
-    what = "your answer" if state.waiting else event.what
-    text = f"waiting for {what} for {round(event.waited_s)} s"
-    last = state.items[-1] if state.items else None
-    if isinstance(last, NoteItem) and last.kind == "waiting":
-        last.text, last.version = text, last.version + 1
-    else:
-        state.items.append(NoteItem(kind="waiting", text=text))
+    state.silent_limit_ms = round(1000 * event.limit_s)
 
 
 def _on_retry(state: ViewState, event: SageRetry, now: int) -> None:
-    del now
+    """Tell of a call that is made again, of several in a row in one note: a storm of refusals must
+    not fill the screen. When it is made stands above the prompt line."""
     _close_text(state, is_cut=True)
-    text = f"{event.message}; try {event.attempt} of {event.attempts} in {event.wait_s:g} s"
-    state.items.append(NoteItem(kind="retry", text=text))
+    state.retry_ms = now + round(1000 * event.wait_s)
+    state.retry_told = f"try {event.attempt} of {event.attempts}"
+    text = f"{without_advice(event.message)}; {state.retry_told}"
+    last = state.items[-1] if state.items else None
+    if isinstance(last, NoteItem) and last.kind == "retry":
+        last.text, last.version = text, last.version + 1
+    else:
+        state.items.append(NoteItem(kind="retry", text=text))
 
 
 def _on_cost(state: ViewState, event: SageCost, now: int) -> None:
@@ -269,7 +284,9 @@ def _on_end(state: ViewState, event: SageEnd, now: int) -> None:
     for path in event.paths:
         if not is_cache(path) and not any(one.endswith(f"/{path}") for one in known):
             state.changed[path] = ChangedFile(path)  # a command wrote it
-    state.items.append(EndItem(end=event, took_ms=max(0, now - state.began_ms)))
+    spent = max(0, state.money.spent - state.spent_before)
+    took_ms, is_at_most = max(0, now - state.began_ms), state.money.unbilled > 0
+    state.items.append(EndItem(end=event, took_ms=took_ms, spent=spent, is_at_most=is_at_most))
     state.turn_state = TurnState.IDLE
 
 
@@ -449,7 +466,7 @@ def _on_reply(state: ViewState, asked: ApprovalItem, text: str) -> list[Action]:
 
 def begin(state: ViewState, prompt: TypedPrompt) -> list[Action]:
     """Begin a turn: from here on it works, whatever is told of it later."""
-    state.turn_state = TurnState.WORKING
+    state.turn_state, state.heard_ms, state.silent_limit_ms = TurnState.WORKING, None, 0
     return [BeginTurn(prompt)]
 
 
@@ -476,6 +493,13 @@ def cut_text(state: ViewState) -> str:
 def plain(text: str) -> str:
     """Return a result without the marks that are for the model."""
     return text.replace("<untrusted>\n", "").replace("\n</untrusted>", "").strip("\n")
+
+
+def without_advice(message: str) -> str:
+    """Return why a call failed, without what a person may do: it is made again by itself."""
+    for one in ErrorClass:
+        message = message.replace(one.next_step, "") if one.next_step else message
+    return message
 
 
 def shortened(text: str) -> str:

@@ -172,7 +172,7 @@ class PickScreen(ModalScreen[str | None]):
     def _row(self, number: int, one: Choice, width: int) -> Line:
         is_chosen = number == self._at
         told = cut(one.told, max(width // 2, width - cells(one.shown) - cells(one.sign) - 8))
-        room = width - cells(told) - cells(one.sign) - 7
+        room = width - cells(told) - cells(one.sign) - 9
         sign = [seg(one.sign, one.tone), seg(" ")] if one.sign else []
         left = [seg(" ▸ " if is_chosen else "   ", Tone.WORK), *sign, seg(cut(one.shown, room))]
         line = spread(left, [seg(f"{told} ")], width) if told else left

@@ -69,6 +69,8 @@ class ToolItem(Item):
     activity: str = ""
     """Of a task: what its sub-agent does now."""
     is_expanded: bool = False
+    is_told: bool = False
+    """A person declined it, and the reason stands with the question."""
 
 
 class ApprovalState(StrEnum):
@@ -117,6 +119,10 @@ class EndItem(Item):
 
     end: SageEnd | None = None
     took_ms: int = 0
+    spent: int = 0
+    """What the turn cost by itself, in nano-dollars."""
+    is_at_most: bool = False
+    """In the sum of the session are calls whose bills nobody knows."""
 
 
 ChatItem: TypeAlias = (
@@ -207,16 +213,30 @@ class ViewState(Struct):
     run: str = ""
     folder: str = ""
     model: str = ""
+    """The model by the name that it was given, which may be one of the settings."""
+    real_model: str = ""
+    """What is asked, what it costs and why it cannot be, as far as the settings say it."""
+    model_price: str = ""
+    model_problem: str = ""
     mode: str = ""
     turn: int = 0
     turn_state: TurnState = TurnState.IDLE
     began_ms: int = 0
+    heard_ms: int | None = None
+    """When something was told last in the turn; None until the turn is heard of."""
+    retry_ms: int = 0
+    """When a call is made again that failed, and why it is."""
+    retry_told: str = ""
+    silent_limit_ms: int = 0
+    """A model that is silent for so long is asked again; 0 if nobody said so."""
     items: list[ChatItem] = []
     todo: list[TodoStep] = []
     agents: dict[str, AgentView] = {}
     changed: dict[str, ChangedFile] = {}
     jobs: dict[str, JobView] = {}
     money: MoneyView = field(default_factory=MoneyView)
+    spent_before: int = 0
+    """What was spent when the turn began."""
     context_share: float | None = None
     queue: list[TypedPrompt] = []
     """Prompts that were typed while a turn works."""
@@ -233,6 +253,12 @@ class ViewState(Struct):
     """The prompt line holds what to do instead of an action."""
     has_focus_on_approval: bool = False
     last_stop_ms: int | None = None
+
+    @property
+    def model_told(self) -> str:
+        """The model that is asked, without its provider."""
+        real = self.real_model or self.model
+        return real.partition(":")[2] or real
 
     @property
     def is_working(self) -> bool:
