@@ -127,7 +127,7 @@ class CodeApp(App[str]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        prompt = PromptInput(self.take_key, id="prompt")
+        prompt = PromptInput(self.take_key, self.submit, id="prompt")
         with Vertical():
             with Horizontal():
                 yield ChatView(
@@ -181,8 +181,7 @@ class CodeApp(App[str]):
         except VegaError as error:
             self.exit("\n".join([f"error: {error}", *self._unsent()]), 1)
             return
-        said = [item.text for item in self.state.items if isinstance(item, PromptItem)]
-        self.prompt.remember(said)
+        self._remember()
         self.driver.begin_next()
         self.prompt.paths = await asyncio.to_thread(list_paths, self.folder)
 
@@ -239,8 +238,13 @@ class CodeApp(App[str]):
         self.driver = driver
         on_hidden(self.state)
         self.chat.forget()
-        self.prompt.remember([one.text for one in self.state.items if isinstance(one, PromptItem)])
+        self._remember()
         self.changed()
+
+    def _remember(self) -> None:
+        """Have the prompts of the session at hand, those that wait, too."""
+        said = [one.text for one in self.state.items if isinstance(one, PromptItem)]
+        self.prompt.remember([*said, *(one.text for one in self.state.queue)])
 
     def _frame(self) -> None:
         if not self._dirty:
@@ -319,26 +323,30 @@ class CodeApp(App[str]):
         if actions is None:
             return False
         for action in actions:
-            if isinstance(action, EditText):
-                (prompt.set_aside if self.state.replying_to else prompt.put)(action.text)
+            if isinstance(action, EditText) and self.state.replying_to:
+                prompt.set_aside(action.text)
+            elif isinstance(action, EditText):
+                prompt.drop()
         self.driver.carry_out(actions)
         self._frame()  # at once: who stops a turn wants silence
         return True
 
-    def on_prompt_input_submitted(self, event: PromptInput.Submitted) -> None:
+    def submit(self, text: str) -> None:
         """Carry out a command, or send a prompt."""
         self.chat.follows = True
-        text = event.text
         if not self.state.replying_to and (found := parse_command(text)) is not None:
             self.run_worker(self.actions.carry_out(*found))
             return
         if self._is_unknown_command(text):
-            self.driver.say(f"there is no command {text.split()[0]}; type / to see them", "error")
-            self.prompt.put(text)
+            name = text.split(maxsplit=1)[0]
+            self.driver.say(f"there is no command {name}; type / to see them", "error")
+            self.prompt.give_back(text)
             return
         images = [one for one in images_in(text) if (self.folder / one).is_file()]
         prompt = TypedPrompt(text, tuple(str(self.folder / one) for one in images))
         self.driver.carry_out(on_submit(self.state, prompt))
+        if not self.state.replying_to:
+            self.prompt.put_back()  # at once: what is typed next goes behind it
 
     def _is_unknown_command(self, text: str) -> bool:
         word = text.split(maxsplit=1)[0] if text.split() else ""
@@ -424,9 +432,9 @@ class CodeApp(App[str]):
     async def leave(self, told: str = "") -> None:
         """Close all sessions and leave."""
         names = [driver.state.name for driver in self.drivers if driver.state.turn]
-        unsent = self._unsent()
         for driver in self.drivers:
             await driver.close()
+        unsent = self._unsent()  # now: what the agents have not heard was given back
         if names and not told:
             told = "\n".join(f"to go on, type: vega code --resume {name}" for name in names)
         self.exit("\n".join(filter(None, [*unsent, told])), self._status)
