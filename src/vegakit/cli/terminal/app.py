@@ -16,7 +16,7 @@ from textual.driver import Driver
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from vegakit.cli.look import Tone, look_of
+from vegakit.cli.look import Tone, cells, cut, look_of
 from vegakit.cli.terminal.actions import Actions, list_paths
 from vegakit.cli.terminal.commands import BY_NAME, images_in, parse_command
 from vegakit.cli.terminal.draw import Canvas, greeting, safe, seg, status_line
@@ -27,7 +27,14 @@ from vegakit.cli.terminal.pane import pane_lines
 from vegakit.cli.terminal.prompt import HintLines, PromptInput
 from vegakit.cli.terminal.reducer import on_hidden, on_key, on_shown, on_submit
 from vegakit.cli.terminal.screens import ConfirmScreen, PageScreen, PickScreen
-from vegakit.cli.terminal.state import EditText, PromptItem, ToolItem, TypedPrompt, ViewState
+from vegakit.cli.terminal.state import (
+    EditText,
+    GiveBack,
+    PromptItem,
+    ToolItem,
+    TypedPrompt,
+    ViewState,
+)
 from vegakit.config import has_light_background
 from vegakit.errors import VegaError
 
@@ -47,15 +54,22 @@ class _StatusLine(Painted):
 
 
 class _RuleLine(Painted):
-    """The line above the prompt. It says how far the end of the conversation is out of sight."""
+    """The line above the prompt. It says which prompts wait, and that the end of the conversation
+    is out of sight."""
 
     def rows(self, width: int, height: int) -> list[Line]:
         """Return the line."""
         app = cast("CodeApp", self.app)
-        if app.chat.follows:
+        told = [] if app.chat.follows else ["ctrl-end shows the end"]
+        if queue := app.state.queue:
+            first = safe(queue[0].text).replace("\n", " ")
+            many = f"{len(queue)} wait" if len(queue) > 1 else "waits"
+            told = [f"{many}: {cut(first, max(8, width - 56))}", "up takes back", *told]
+        if not told:
             return [[seg("─" * width, Tone.FAINT)]]
-        told = " ctrl-end shows the end "
-        return [[seg("─" * (width - len(told) - 2), Tone.FAINT), seg(told), seg("──", Tone.FAINT)]]
+        said = cut(f" {' · '.join(told)} ", width - 3)
+        left = "─" * (width - cells(said) - 2)
+        return [[seg(left, Tone.FAINT), seg(said), seg("──", Tone.FAINT)]]
 
 
 class _SidePane(Painted):
@@ -327,6 +341,8 @@ class CodeApp(App[str]):
                 prompt.set_aside(action.text)
             elif isinstance(action, EditText):
                 prompt.drop()
+            elif isinstance(action, GiveBack):
+                prompt.give_back(action.text)
         self.driver.carry_out(actions)
         self._frame()  # at once: who stops a turn wants silence
         return True
