@@ -15,6 +15,7 @@ from vegakit.cli.terminal.state import (
     AnswerQuestion,
     BeginTurn,
     EditText,
+    GiveBack,
     TurnState,
     TypedPrompt,
     ViewState,
@@ -65,6 +66,8 @@ class ReducedStorm:
                 case EditText(text):
                     self.aside.append(self.line)
                     self.line = text
+                case GiveBack(text):
+                    self.line = f"{text} {self.line}"
                 case AnswerQuestion(answer=answer):
                     self.answered.append(str(answer))
                     self._settled()

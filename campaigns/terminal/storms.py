@@ -26,6 +26,9 @@ ARMED_MS = 300
 _LATE_S = 0.75
 _TWICE_S = 3.0
 """After which a second Esc or Ctrl-C is a first one again."""
+_MOST_AT_END = 400
+"""Looks at the screen until all is answered and sent. Prompts may wait, each with questions: who
+gives up before they were begun takes them for lost."""
 _LETTERS = "bcdfghjklm"
 """None of them answers a question."""
 _PAGES = ("\x0b", "\x12", "\x1bOP")
@@ -212,7 +215,7 @@ class Storm:
         self.tty.resize(120, 40)
         last = self._token()
         self.typed.append(last)
-        for _ in range(40):
+        for _ in range(_MOST_AT_END):
             if self.tty.program is None or self.tty.program.poll() is not None:
                 return
             time.sleep(0.5)

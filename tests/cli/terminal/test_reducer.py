@@ -32,6 +32,7 @@ from vegakit.cli.terminal.state import (
     EditText,
     EndItem,
     EndTree,
+    GiveBack,
     NoteItem,
     PromptItem,
     StopTurn,
@@ -354,6 +355,19 @@ def test_escape_stops_and_twice_ends() -> None:
     state = working()
     on_key(state, "escape", 1_000, is_draft_empty=True)
     assert on_key(state, "escape", 9_000, is_draft_empty=True) == []
+
+
+def test_prompts_that_wait_are_given_back() -> None:
+    """By a stop, and by Up in an empty line; the last one first, as each goes before the others."""
+    for key, is_empty in (("escape", False), ("up", True)):
+        state = working()
+        for text in ("one", "two"):
+            on_submit(state, TypedPrompt(text))
+        assert on_key(state, "up", 900, is_draft_empty=False) is None
+        given = on_key(state, key, 1_000, is_draft_empty=is_empty) or []
+        assert given[:2] == [GiveBack("two"), GiveBack("one")]
+        assert given[2:] == ([StopTurn()] if key == "escape" else [])
+        assert not state.queue
 
 
 # Diffs, commands, completion.

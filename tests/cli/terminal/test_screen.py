@@ -149,15 +149,21 @@ async def test_a_long_question_takes_no_key_before_it_was_read(tmp_path: Path) -
 
 
 async def test_escape_stops_a_turn_and_the_next_prompt_goes_on(tmp_path: Path) -> None:
-    """What was typed meanwhile waits, and is said then."""
+    """What was typed meanwhile waits, comes back before what stands in the line, and is said when
+    the person sends it."""
     stuck = ProviderReply("one two three", breaks=Break(2, Hang()))
     with scene(tmp_path, [stuck, "Second."]) as it, it.inside():
         async with opened(it) as (app, pilot):
             await say(pilot, "talk")
             await until(lambda: "one" in text_of(app))
             await say(pilot, "then this")
-            assert [one.text for one in app.state.queue] == ["then this"]
-            await pilot.press("escape")
+            await say(pilot, "and that")
+            assert [one.text for one in app.state.queue] == ["then this", "and that"]
+            await pilot.press(*"draft", "escape")
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+            assert app.prompt.text == "then this\nand that\ndraft"
+            assert not app.state.is_working
+            await pilot.press("enter")
             await until(lambda: ends(app) == [EndReason.INTERRUPTED, EndReason.DONE])
             assert text_of(app).endswith("Second.")
 

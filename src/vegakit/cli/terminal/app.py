@@ -27,7 +27,14 @@ from vegakit.cli.terminal.pane import pane_lines
 from vegakit.cli.terminal.prompt import HintLines, PromptInput
 from vegakit.cli.terminal.reducer import on_hidden, on_key, on_shown, on_submit
 from vegakit.cli.terminal.screens import ConfirmScreen, PageScreen, PickScreen
-from vegakit.cli.terminal.state import EditText, PromptItem, ToolItem, TypedPrompt, ViewState
+from vegakit.cli.terminal.state import (
+    EditText,
+    GiveBack,
+    PromptItem,
+    ToolItem,
+    TypedPrompt,
+    ViewState,
+)
 from vegakit.cli.terminal.waiting import waiting_line
 from vegakit.config import has_light_background
 from vegakit.errors import VegaError
@@ -35,6 +42,8 @@ from vegakit.errors import VegaError
 T = TypeVar("T")
 _FRAME_S, _TURN_S = 1 / 15, 1 / 4
 _WIDE, _NAME = 120, 32
+_BESIDE = 28
+"""What a wait has of the line above the prompt, whatever else is told there."""
 _TWICE_MS = 1_500
 
 
@@ -48,15 +57,20 @@ class _StatusLine(Painted):
 
 
 class _RuleLine(Painted):
-    """The line above the prompt. It says what is waited for, and that the end of the conversation
-    is out of sight."""
+    """The line above the prompt. It says what is waited for, which prompts wait, and that the end
+    of the conversation is out of sight."""
 
     def rows(self, width: int, height: int) -> list[Line]:
         """Return the line."""
         app = cast("CodeApp", self.app)
         # Which session it is must be seen where there are several.
         name = cut(safe(app.state.name), _NAME) if len(app.drivers) > 1 else ""
-        right = name if app.chat.follows else "ctrl-end shows the end"
+        told = [name if app.chat.follows else "ctrl-end shows the end"]
+        if queue := app.state.queue:
+            first = safe(queue[0].text).replace("\n", " ")
+            many = f"{len(queue)} wait" if len(queue) > 1 else "waits"
+            told = [f"{many}: {cut(first, max(8, width - 56))}", "up takes back", *told]
+        right = cut(" · ".join(filter(None, told)), max(8, width - _BESIDE))
         return [waiting_line(app.state, app.driver.now(), width, right)]
 
 
@@ -129,7 +143,7 @@ class CodeApp(App[str]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        prompt = PromptInput(self.take_key, id="prompt")
+        prompt = PromptInput(self.take_key, self.submit, id="prompt")
         with Vertical():
             with Horizontal():
                 yield ChatView(
@@ -184,8 +198,7 @@ class CodeApp(App[str]):
         except VegaError as error:
             self.exit("\n".join([f"error: {error}", *self._unsent()]), 1)
             return
-        said = [item.text for item in self.state.items if isinstance(item, PromptItem)]
-        self.prompt.remember(said)
+        self._remember()
         self.driver.begin_next()
         self.prompt.paths = await asyncio.to_thread(list_paths, self.folder)
 
@@ -242,8 +255,13 @@ class CodeApp(App[str]):
         self.driver = driver
         on_hidden(self.state)
         self.chat.forget()
-        self.prompt.remember([one.text for one in self.state.items if isinstance(one, PromptItem)])
+        self._remember()
         self.changed()
+
+    def _remember(self) -> None:
+        """Have the prompts of the session at hand, those that wait, too."""
+        said = [one.text for one in self.state.items if isinstance(one, PromptItem)]
+        self.prompt.remember([*said, *(one.text for one in self.state.queue)])
 
     def _frame(self) -> None:
         if not self._dirty:
@@ -328,26 +346,32 @@ class CodeApp(App[str]):
         if actions is None:
             return False
         for action in actions:
-            if isinstance(action, EditText):
-                (prompt.set_aside if self.state.replying_to else prompt.put)(action.text)
+            if isinstance(action, EditText) and self.state.replying_to:
+                prompt.set_aside(action.text)
+            elif isinstance(action, EditText):
+                prompt.drop()
+            elif isinstance(action, GiveBack):
+                prompt.give_back(action.text)
         self.driver.carry_out(actions)
         self._frame()  # at once: who stops a turn wants silence
         return True
 
-    def on_prompt_input_submitted(self, event: PromptInput.Submitted) -> None:
+    def submit(self, text: str) -> None:
         """Carry out a command, or send a prompt."""
         self.chat.follows = True
-        text = event.text
         if not self.state.replying_to and (found := parse_command(text)) is not None:
             self.run_worker(self.actions.carry_out(*found))
             return
         if self._is_unknown_command(text):
-            self.driver.say(f"there is no command {text.split()[0]}; type / to see them", "error")
-            self.prompt.put(text)
+            name = text.split(maxsplit=1)[0]
+            self.driver.say(f"there is no command {name}; type / to see them", "error")
+            self.prompt.give_back(text)
             return
         images = [one for one in images_in(text) if (self.folder / one).is_file()]
         prompt = TypedPrompt(text, tuple(str(self.folder / one) for one in images))
         self.driver.carry_out(on_submit(self.state, prompt))
+        if not self.state.replying_to:
+            self.prompt.put_back()  # at once: what is typed next goes behind it
 
     def _is_unknown_command(self, text: str) -> bool:
         word = text.split(maxsplit=1)[0] if text.split() else ""
@@ -433,9 +457,9 @@ class CodeApp(App[str]):
     async def leave(self, told: str = "") -> None:
         """Close all sessions and leave."""
         names = [driver.state.name for driver in self.drivers if driver.state.turn]
-        unsent = self._unsent()
         for driver in self.drivers:
             await driver.close()
+        unsent = self._unsent()  # now: what the agents have not heard was given back
         if names and not told:
             told = "\n".join(f"to go on, type: vega code --resume {name}" for name in names)
         self.exit("\n".join(filter(None, [*unsent, told])), self._status)

@@ -70,10 +70,10 @@ def usage_column(usage: str) -> str:
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send the prompt; while a turn works it waits for its end"),
     ("Ctrl-J, Alt-Enter", "begin another line"),
-    ("↑ ↓", "earlier prompts, on the first and the last line"),
+    ("↑ ↓", "earlier prompts, on the first and the last line; first those that wait"),
     ("Ctrl-R", "search the prompts of this project"),
     ("Tab", "complete / and @; with a question open, move to it"),
-    ("Esc", "stop the turn; twice ends all that it runs and leaves"),
+    ("Esc", "stop the turn, have back what waits; twice ends all and leaves"),
     ("Ctrl-C", "stop the turn; what you typed stays. Twice leaves"),
     ("Ctrl-X", "stop the command that runs; the turn goes on"),
     ("PgUp PgDn, wheel", "scroll; Ctrl-End follows the end again"),

@@ -77,6 +77,8 @@ class SessionDriver:
         self._agent: SageAgent | None = None
         self._is_open = False
         self._turn: asyncio.Task[None] | None = None
+        self._unheard: TypedPrompt | None = None
+        """The prompt that was begun, until the agent tells that it has it."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = SteadyClock()
         self._changing = asyncio.Lock()
@@ -266,6 +268,7 @@ class SessionDriver:
                     self.state.turn_state = TurnState.IDLE
                     self.state.queue.insert(0, prompt)
                 case BeginTurn(prompt):
+                    self._unheard = prompt
                     self._turn = self._start(self._run(prompt))
                 case AnswerQuestion(id=question, answer=answer):
                     self._start(self._answer(question, answer))
@@ -312,21 +315,18 @@ class SessionDriver:
                 async for event in events:
                     self._hear(event)
         except asyncio.CancelledError:
-            if prompt is not None and self.state.turn == before:
-                self._screen.unsaid(prompt.text)  # it was stopped before the agent heard of it
             is_meant = self.state.turn_state is TurnState.STOPPING
             end = await agent.interrupted("stopped by you")
             if is_meant and (self.state.turn > before or agent.was_cut_off):
                 await mark_stopped(agent, end, cut_text(self.state))
             self._hear(end)
         except SessionMovedError:
-            if prompt is not None:
-                self._screen.unsaid(prompt.text)
             await self._catch_up()
         except VegaError as error:
             self.say(str(error), "error")
         finally:
             self.state.turn_state = TurnState.IDLE
+            self._give_back()
             self._screen.changed()
         await self._weigh()
         await self._settle()
@@ -344,6 +344,12 @@ class SessionDriver:
             "error",
         )
 
+    def _give_back(self) -> None:
+        """Give a prompt back that was stopped or refused before the agent had it."""
+        unheard, self._unheard = self._unheard, None
+        if unheard is not None:
+            self._screen.unsaid(unheard.text)
+
     async def _weigh(self) -> None:
         """Note how full the window of the model is."""
         if self._agent is not None:
@@ -352,6 +358,8 @@ class SessionDriver:
         self._screen.changed()
 
     def _hear(self, event: SageEvent) -> None:
+        if isinstance(event, SageTurn):
+            self._unheard = None
         item = self.state.tools.get(event.id) if isinstance(event, SageToolEnded) else None
         on_event(self.state, event, self.now())
         if item is not None and item.name == "edit" and item.state is ToolState.DONE:
@@ -366,13 +374,15 @@ class SessionDriver:
                 item.arguments = whole_lines(item.arguments, item.result, path.read_text("utf-8"))
 
     async def _stop(self) -> None:
-        turn, self._turn = self._turn, None
+        turn, self._turn, unheard = self._turn, None, self._unheard
         if turn is not None and not turn.done():
             turn.cancel()
             with suppress(asyncio.CancelledError):
                 await turn
+            if self._unheard is unheard:
+                self._give_back()  # it was stopped before its first step
             if self.state.turn_state is TurnState.STOPPING:
-                # It was stopped before its first step, and has not said that it is over.
+                # Nor has it said then that it is over.
                 self.state.turn_state = TurnState.IDLE
                 await self._settle()
                 self.carry_out(next_turn(self.state))

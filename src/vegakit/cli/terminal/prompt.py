@@ -56,17 +56,16 @@ class PromptInput(TextArea):
         Binding("ctrl+underscore", "undo", "", show=False),
     ]
 
-    class Submitted(Message):
-        """The person sends what stands here."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     class Completing(Message):
         """The completions have changed."""
 
-    def __init__(self, take_key: Callable[[events.Key], bool], *, id: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        take_key: Callable[[events.Key], bool],
+        submit: Callable[[str], None],
+        *,
+        id: str,  # noqa: A002
+    ) -> None:
         super().__init__(
             id=id,
             soft_wrap=True,
@@ -76,14 +75,18 @@ class PromptInput(TextArea):
             highlight_cursor_line=False,
         )
         self.cursor_blink = False
-        self._take_key = take_key
+        # Called and not told by a message: what is pressed after Enter would be there before it.
+        self._take_key, self._submit = take_key, submit
         self.paths: list[str] = []
         self.candidates: list[Candidate] = []
         self.chosen = 0
         self._pastes: dict[str, str] = {}
+        self._last_mark = 0
         self._history: list[str] = []
         self._at = 0
+        """The earlier prompt that is shown; their number if what stands here is the person's."""
         self._draft = ""
+        """What the person had typed before an earlier prompt was shown; else empty."""
         self._aside: str | None = None
         self._own_keys: Mapping[str, Callable[[], None]] = {
             "enter": self.action_submit,
@@ -107,61 +110,90 @@ class PromptInput(TextArea):
         if own is not None and not is_taken:
             own()
 
-    # What stands here.
+    # What stands here. Marks are kept in it, and pasted text takes their place when it leaves.
 
     def whole(self) -> str:
         """Return the text with what was pasted in the place of its marks."""
-        text = self.text
+        return self._expanded(self.text)
+
+    def _expanded(self, text: str) -> str:
         for mark, pasted in self._pastes.items():
             text = text.replace(mark, pasted)
         return text
 
+    def _take(self) -> str:
+        """Return what the person typed and did not send, to be put elsewhere. An earlier prompt is
+        part of it only if it was changed: whatever is put here then would be taken for a change of
+        that prompt, and be out of sight with it."""
+        if self._at == len(self._history):
+            return self.text
+        changed = "" if self.whole() == self._history[self._at] else self.text
+        own = _joined(self._draft, changed)
+        self._at, self._draft = len(self._history), ""
+        return own
+
     def put(self, text: str) -> None:
-        """Put a text into the line, with the cursor at its end. What stood there can be had back as
-        an earlier prompt."""
-        if self.text.strip() and self.whole() != text:
-            self._history.append(self.whole())
-            self._at = len(self._history)
-        self._put(text)
+        """Show a text like an earlier prompt, with the cursor at its end. What stood here comes
+        back when it was sent, or by going down."""
+        own = self._take()
+        if own.strip() and own != text:
+            self._history.append(text)
+            self._draft = own
+        self._put(self._folded(text))
+
+    def drop(self) -> None:
+        """Empty the line; what stood there can be had back as an earlier prompt."""
+        if (own := self._expanded(self._take())).strip():
+            self._history.append(own)
+        self._at = len(self._history)
+        self._put("")
 
     def _put(self, text: str) -> None:
-        self.load_text(text if len(text) < _FOLDED_FROM else self._mark(text))
+        self.load_text(text)
         self.move_cursor(self.document.end)
+
+    def _folded(self, text: str) -> str:
+        if len(text) < _FOLDED_FROM:
+            return text
+        known = (mark for mark, pasted in self._pastes.items() if pasted == text)
+        return next(known, None) or self._mark(text)
 
     def _mark(self, text: str) -> str:
         """Return a short text that stands for a long one."""
         lines = text.count("\n") + 1
-        mark = f"[pasted {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters]"
+        self._last_mark += 1
+        mark = f"[pasted {self._last_mark}: {lines:,} lines, {len(text):,} characters]"
         self._pastes[mark] = text
         return mark
 
     def set_aside(self, text: str) -> None:
         """Put a text into the line for a while; what stands there comes back by `put_back`."""
-        if self._aside is None:
-            self._aside = self.whole()
-            self._put(text)
-        else:
-            self.put(text)
+        self._aside = _joined(self._aside or "", self._take())
+        self._put(self._folded(text))
 
     def put_back(self) -> None:
         """Put back what was set aside, before what is typed since."""
         aside, self._aside = self._aside, None
         if aside:
-            self.give_back(aside)
+            self._put(_joined(aside, self._take()))
 
     def give_back(self, text: str) -> None:
         """Put a text before what stands in the line."""
-        self._put("\n".join(filter(str.strip, (text, self.whole()))))
+        self._put(_joined(self._folded(text), self._take()))
 
     def unsent(self) -> str:
         """Return all that was typed and not sent."""
-        parts = (self._aside or "", self._draft, self.whole())
-        return "\n".join(filter(str.strip, parts))
+        shown = self._history[self._at : self._at + 1]
+        own = "" if shown == [self.whole()] else self.text
+        return self._expanded(_joined(self._aside or "", self._draft, own))
 
     def remember(self, prompts: list[str]) -> None:
         """Know the prompts that were said before."""
+        own = self._take()
         self._history = prompts[-_MOST_KEPT:]
         self._at = len(self._history)
+        if own != self.text:
+            self._put(own)
 
     def action_newline(self) -> None:
         """Begin another line."""
@@ -178,9 +210,11 @@ class PromptInput(TextArea):
             self._history.append(text)
         draft, self._draft = self._draft, ""
         self._at = len(self._history)
-        self._pastes.clear()
+        kept = f"{draft}{self._aside or ''}"
+        self._pastes = {mark: one for mark, one in self._pastes.items() if mark in kept}
+        self._last_mark = self._last_mark if self._pastes else 0
         self._put(draft)  # what was typed before an earlier prompt was shown and sent
-        self.post_message(self.Submitted(text))
+        self._submit(text)
 
     def _is_whole_command(self) -> bool:
         return any(one.text.strip() == self.text.strip() for one in self.candidates)
@@ -196,12 +230,12 @@ class PromptInput(TextArea):
         elif self._at > 0:
             self._keep()
             self._at -= 1
-            self._put(self._history[self._at])
+            self._put(self._folded(self._history[self._at]))
 
     def _keep(self) -> None:
         """Keep what stands here in its place, before another prompt is shown."""
         if self._at == len(self._history):
-            self._draft = self.whole()
+            self._draft = self.text
         elif self.text.strip():
             self._history[self._at] = self.whole()
 
@@ -215,7 +249,7 @@ class PromptInput(TextArea):
             self._keep()
             self._at += 1
             if self._at < len(self._history):
-                self._put(self._history[self._at])
+                self._put(self._folded(self._history[self._at]))
             else:
                 draft, self._draft = self._draft, ""
                 self._put(draft)
@@ -257,6 +291,11 @@ class PromptInput(TextArea):
         event.prevent_default()
         event.stop()
         self.insert(self._mark(event.text))
+
+
+def _joined(*parts: str) -> str:
+    """Return what is not empty, each on lines of its own."""
+    return "\n".join(filter(str.strip, parts))
 
 
 class HintLines(Painted):

@@ -30,6 +30,7 @@ from vegakit.cli.terminal.state import (
     EditText,
     EndItem,
     EndTree,
+    GiveBack,
     JobView,
     NoteItem,
     PromptItem,
@@ -380,6 +381,8 @@ def on_key(state: ViewState, key: str, now: int, *, is_draft_empty: bool) -> lis
     if key == "tab" and asked is not None and not state.replying_to:
         state.has_focus_on_approval = not state.has_focus_on_approval
         return []
+    if key == "up" and is_draft_empty and state.queue and not state.replying_to:
+        return _take_back(state)
     if not armed or asked is None or not asked.permits:
         return None
     answer = _ON_APPROVAL.get(key)
@@ -424,7 +427,8 @@ _ON_APPROVAL: Mapping[str, Callable[[ViewState, ApprovalItem], list[Action]]] = 
 
 
 def _on_escape(state: ViewState, now: int) -> list[Action]:
-    """Take back what is being typed to a question, or stop the turn; twice ends the tree."""
+    """Take back what is being typed to a question, or stop the turn and give back the prompts that
+    wait: who stops a turn does not want them said to what it has left. Twice ends the tree."""
     if state.replying_to:
         state.replying_to, state.is_editing = "", False
         return [EditText("")]
@@ -437,8 +441,15 @@ def _on_escape(state: ViewState, now: int) -> list[Action]:
     if state.turn_state is TurnState.WORKING:
         state.turn_state = TurnState.STOPPING
         _close_text(state)
-        return [StopTurn()]
-    return []
+        return [*_take_back(state), StopTurn()]
+    return _take_back(state)
+
+
+def _take_back(state: ViewState) -> list[Action]:
+    """Give the prompts that wait back to the prompt line, the last first: each goes before what
+    stands there."""
+    waiting, state.queue[:] = [*state.queue], []
+    return [GiveBack(prompt.text) for prompt in reversed(waiting)]
 
 
 def on_submit(state: ViewState, prompt: TypedPrompt) -> list[Action]:

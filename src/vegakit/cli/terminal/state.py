@@ -302,4 +302,10 @@ class EditText(Struct, frozen=True):
     text: str
 
 
-Action: TypeAlias = AnswerQuestion | BeginTurn | StopTurn | EndTree | EditText
+class GiveBack(Struct, frozen=True):
+    """Put a prompt that waited before what stands in the prompt line."""
+
+    text: str
+
+
+Action: TypeAlias = AnswerQuestion | BeginTurn | StopTurn | EndTree | EditText | GiveBack
