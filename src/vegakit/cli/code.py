@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from msgspec.json import encode
 
-from vegakit.cli.code_doors import has_screen, open_screen, serve_door, why_no_screen
+from vegakit.cli.code_doors import is_open, open_session, serve_door
 from vegakit.cli.look import ERROR_NAME, Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, is_shown, show_sessions
@@ -78,14 +78,15 @@ def code_command(arguments: Sequence[str]) -> int:
         return look
     if chosen.door is not None:
         return serve_door(chosen)
-    on_screen = chosen.prompt is None and has_screen(chosen)
-    if not on_screen and chosen.prompt is None and chosen.resume is None and chosen.fork is None:
-        parser.error(f"the following arguments are required: -p PROMPT{why_no_screen(chosen)}")
+    stays = is_open(chosen)
+    if not stays and chosen.prompt is None and chosen.resume is None and chosen.fork is None:
+        why = "" if chosen.json else " (without it a terminal is needed, to type at)"
+        parser.error(f"the following arguments are required: -p PROMPT{why}")
     _check_prompt(chosen)
     _check_budget(chosen)
     _enter_worktree(chosen)
-    if on_screen:
-        return open_screen(chosen)
+    if stays:
+        return open_session(chosen)
     work = _Work(chosen)
     try:
         return asyncio.run(work.go())
@@ -222,7 +223,9 @@ def _parser() -> argparse.ArgumentParser:
             help=f"serve {told} that starts this, on stdin and stdout",
         )
     parser.add_argument(
-        "--plain", action="store_true", help="lines instead of a screen; needs -p or --resume"
+        "--plain",
+        action="store_true",
+        help="lines instead of a screen, for screen readers; also where TERM is dumb",
     )
     parser.set_defaults(resend=False, taken_up=False)
     return parser

@@ -71,28 +71,38 @@ async def _until_stopped(serving: Coroutine[Any, Any, None]) -> None:
     await task
 
 
-def has_screen(chosen: argparse.Namespace) -> bool:
-    """Return whether a person sits at a terminal that can be drawn on, and wants it."""
-    is_plain = chosen.plain or chosen.json or chosen.taken_up
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and look_of(sys.stdout).moves
-    return not is_plain and at_terminal and find_spec("textual") is not None
+def is_open(chosen: argparse.Namespace) -> bool:
+    """Return whether a person sits at a terminal, and wants to stay there: without a prompt the
+    agent asks for one, on a screen or in lines."""
+    is_for_programs = chosen.prompt is not None or chosen.json or chosen.taken_up
+    return not is_for_programs and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def why_no_screen(chosen: argparse.Namespace) -> str:
-    """Return what is missing for a screen, or nothing."""
-    if chosen.json or find_spec("textual") is not None:
-        return ""
-    return " (a screen needs Textual; type: pip install 'vegakit[tui]')"
-
-
-def open_screen(chosen: argparse.Namespace) -> int:
-    """Open the terminal of the agent; Textual is loaded only here."""
-    from vegakit.cli.terminal.app import run_screen
-
+def open_session(chosen: argparse.Namespace) -> int:
+    """Open the terminal of the agent: the screen, or lines where there is none."""
     options = {
         name: getattr(chosen, name)
         for name in ("model", "budget", "mode", "session", "resume", "fork", "resend", "programs")
     }
     more = {"nodes": chosen.nodes or "", "max_tokens": chosen.max_tokens}
     raised = {"raise_budget": chosen.raised, "timeout": chosen.timeout}
-    return run_screen(Path.cwd(), {**options, **more, **raised})
+    every = {**options, **more, **raised}
+    why = _why_lines(chosen)
+    if why is None:
+        from vegakit.cli.terminal.app import run_screen  # Textual is loaded only here
+
+        return run_screen(Path.cwd(), every)
+    from vegakit.cli.terminal.plain import run_plain
+
+    return run_plain(Path.cwd(), every, why)
+
+
+def _why_lines(chosen: argparse.Namespace) -> str | None:
+    """Return why there is no screen, in words that follow others; None if there is one."""
+    if chosen.plain:
+        return ""
+    if not look_of(sys.stdout).moves:
+        return ", as TERM is dumb"
+    if find_spec("textual") is None:
+        return "; for the screen, type: pip install 'vegakit[tui]'"
+    return None

@@ -1,7 +1,8 @@
-"""The terminal of the coding agent: `vega code` on a screen.
+"""The terminal of the coding agent: `vega code` on a screen, or in plain lines.
 
-`state`, `reducer`, `diffs` and `commands` are pure and know no screen; `draw` and `markdown` make
-lines of them; the rest is drawn by Textual, and only loaded when a screen is opened.
+`state`, `reducer`, `diffs`, `commands` and `narrator` are pure and know no screen; `driver` has the
+session. `plain` and `typed` tell it in lines. `draw` and `markdown` make the lines of a screen; the
+rest is drawn by Textual, and only loaded when a screen is opened.
 """
 
 __all__: list[str] = []

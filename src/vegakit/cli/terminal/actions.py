@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol, TypeVar
 
 from textual.screen import ModalScreen
@@ -366,7 +367,9 @@ class Actions:
     # Sessions.
 
     async def _sessions(self, argument: str) -> None:
-        del argument
+        if argument:
+            await self._go_to(await self._run_of(argument))
+            return
         rows = [_open_row(one, self._driver) for one in self._app.drivers]
         here = {one.state.run for one in self._app.drivers}
         for one in await list_sessions(self._app.folder):
@@ -380,6 +383,12 @@ class Actions:
         chosen = await self._app.asked(PickScreen("Sessions", rows, "no session fits"))
         if chosen:
             await self._go_to(chosen)
+
+    async def _run_of(self, name: str) -> str:
+        for one in await list_sessions(self._app.folder):
+            if name in {one.name, one.run}:
+                return one.run
+        raise UserError(f"no session of this folder is called {name}; /sessions lists them")
 
     async def _go_to(self, run: str) -> None:
         for driver in self._app.drivers:
@@ -471,8 +480,8 @@ class Actions:
 
     async def _plain(self, argument: str) -> None:
         del argument
-        name = self._driver.state.name
-        await self._app.leave(f"to go on in lines, type: vega code --resume {name} -p '…'")
+        name = quote(self._driver.state.name)
+        await self._app.leave(f"to go on in lines, type: vega code --plain --resume {name}")
 
     async def _quit(self, argument: str) -> None:
         del argument

@@ -58,6 +58,8 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("quit", "leave; the session can be gone on with", key="ctrl+q"),
 )
 BY_NAME = {one.name: one for one in COMMANDS}
+_OTHER_NAMES = {"resume": "sessions", "exit": "quit"}
+"""What people of other terminals type."""
 
 _USAGE_WIDTH = max(len(one.usage) for one in COMMANDS) + 3
 
@@ -93,7 +95,7 @@ def parse_command(text: str) -> tuple[SlashCommand, str] | None:
     if not text.startswith("/") or "\n" in text.strip():
         return None
     name, _, argument = text[1:].strip().partition(" ")
-    found = BY_NAME.get(name)
+    found = BY_NAME.get(_OTHER_NAMES.get(name, name))
     return None if found is None else (found, argument.strip())
 
 

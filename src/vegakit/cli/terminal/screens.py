@@ -76,13 +76,13 @@ class PageScreen(ModalScreen[None]):
 
     def __init__(self, title: str, made: Callable[[int], list[Line]]) -> None:
         super().__init__()
-        self._title, self._made = title, made
+        self.heading, self.made = title, made
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
         with Vertical(id="box"):
-            yield Static(self._title, id="title", markup=False)
-            yield _Lines(self._made)
+            yield Static(self.heading, id="title", markup=False)
+            yield _Lines(self.made)
             yield Static("↑↓ move  space page  g G ends  esc back", id="keys", markup=False)
 
     def action_move(self, lines: int) -> None:
@@ -153,20 +153,20 @@ class PickScreen(ModalScreen[str | None]):
 
     def __init__(self, title: str, choices: Sequence[Choice], empty: str) -> None:
         super().__init__()
-        self._title, self._choices, self._empty = title, list(choices), empty
-        self._fits, self._at = self._choices, 0
+        self.heading, self.choices, self.empty = title, list(choices), empty
+        self._fits, self._at = self.choices, 0
 
     def compose(self) -> ComposeResult:
         """Lay out the list."""
         with Vertical(id="box"):
-            yield Static(self._title, id="title", markup=False)
+            yield Static(self.heading, id="title", markup=False)
             yield NarrowInput(placeholder="type to narrow", compact=True)
             yield _Lines(self._rows)
             yield Static("↑↓ choose  enter take  esc back", id="keys", markup=False)
 
     def _rows(self, width: int) -> list[Line]:
         if not self._fits:
-            return [[], [seg(f"   {self._empty}")]]
+            return [[], [seg(f"   {self.empty}")]]
         return [[], *(self._row(n, one, width) for n, one in enumerate(self._fits))]
 
     def _row(self, number: int, one: Choice, width: int) -> Line:
@@ -193,7 +193,7 @@ class PickScreen(ModalScreen[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Narrow the list."""
-        names = {f"{one.shown} {one.told}": one for one in self._choices}
+        names = {f"{one.shown} {one.told}": one for one in self.choices}
         found = ranked(event.value, list(names)) if event.value else list(names)
         self._fits, self._at = [names[name] for name in found], 0
         self._show()
@@ -232,14 +232,14 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def __init__(self, title: str, made: Callable[[int], list[Line]], yes: str) -> None:
         super().__init__()
-        self._title, self._made, self._yes = title, made, yes
+        self.heading, self.made, self.yes = title, made, yes
 
     def compose(self) -> ComposeResult:
         """Lay out the question."""
         with Vertical(id="box"):
-            yield Static(self._title, id="title", markup=False)
-            yield _Lines(self._made)
-            yield Static(f"y {self._yes}   n no   ↑↓ move", id="keys", markup=False)
+            yield Static(self.heading, id="title", markup=False)
+            yield _Lines(self.made)
+            yield Static(f"y {self.yes}   n no   ↑↓ move", id="keys", markup=False)
 
     def action_move(self, lines: int) -> None:
         """Move by lines."""
