@@ -63,6 +63,25 @@ fn main(paths: [str; 4]) { for path in paths { print(A <- file::read(path)); } }
     assert "takes at most 4, 5 are given" in capsys.readouterr().err
 
 
+def test_why_says_what_makes_the_bound_of_a_line(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cost", program, "--why", "4"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "line 4, A <-: at most $1.0000",
+        "sent 4 times at most",
+        "its message has no bound",
+        "each send may take 6 calls",
+        "str::slice(text, 0, 2000)",
+    ):
+        assert words in told
+    assert main(["cost", program, "--why", "5"]) == 0
+    assert "sent once its longest message has 4 bytes" in " ".join(capsys.readouterr().out.split())
+    assert main(["cost", program, "--why", "3"]) == 1
+    assert "lines that send: 4, 5" in capsys.readouterr().err
+
+
 def test_the_attempts_of_the_settings_are_quoted(
     program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

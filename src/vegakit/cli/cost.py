@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from vegakit.cli.compiler import checked_at, show
+from vegakit.cli.cost_reasons import render_reasons
 from vegakit.cli.look import (
     PIPE,
     Cell,
@@ -234,7 +235,9 @@ def cost_command(arguments: Sequence[str]) -> int:
         found.checked, found.source.root, chosen.arguments, f"vega cost {chosen.file}"
     )
     cost = _Cost(chosen, found.checked, known)
-    if chosen.json:
+    if chosen.why is not None:
+        print(render_reasons(cost.quoted, found.source.name, chosen.why, look_of(sys.stdout)))
+    elif chosen.json:
         print_json(cost.as_json())
     else:
         print(cost.told(found.source.name, look_of(sys.stdout)))
@@ -404,6 +407,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--tune", action="store_true", help="suggest max_tokens from what was recorded"
+    )
+    parser.add_argument(
+        "--why", type=int, metavar="LINE", help="what makes the bound of a line, and what to write"
     )
     parser.add_argument("--json", action="store_true", help="for machines, with the manifest")
     return parser

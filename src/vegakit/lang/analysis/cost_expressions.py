@@ -66,7 +66,13 @@ from vegakit.lang.analysis.cost_values import (
     within,
     without_exact,
 )
-from vegakit.lang.analysis.cost_walk import CallOutcome, CostWalk, RecordedSend, as_amount
+from vegakit.lang.analysis.cost_walk import (
+    CallOutcome,
+    CostWalk,
+    RecordedSend,
+    SentMessage,
+    as_amount,
+)
 from vegakit.lang.check.symbols import CalleeKind, NameKind
 from vegakit.lang.codegen.writer import literal
 from vegakit.lang.schemas import schema_of
@@ -210,7 +216,8 @@ def send_to(
             size = None if is_process and spec.memory else asked.bytes
             w.facts.notes[what] = RecordedSend(name, cost.calls, size, asked.answer, part)
         place = w.place(asked.node, what)
-        w.facts.tries[place] = max(cost.calls, w.facts.tries.get(place, 1))
+        sent = SentMessage(cost.calls, sending.size, w.facts.answer_tokens(name))
+        w.facts.sent[place] = sent.joined(w.facts.sent.get(place))
         one = _of_calls(cost, place, fund)
         most = worse_of(most, _with_tools(one, tools))
     w.spend(most)

@@ -59,7 +59,8 @@ Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]
 
 
 class QuotedLine(Struct, frozen=True):
-    """One send in the source with all the times it may run; None is no bound."""
+    """One send in the source with all the times it may run; None is no bound. `bytes` are of its
+    longest message, `max_tokens` of each answer."""
 
     file: str
     line: int
@@ -67,6 +68,8 @@ class QuotedLine(Struct, frozen=True):
     calls: int | None
     worst: int | None
     tries: int = 1
+    bytes: int | None = None
+    max_tokens: int | None = None
 
     @property
     def sends(self) -> int | None:

@@ -92,6 +92,23 @@ class RecordedSend(Struct, frozen=True):
     part: int | None
 
 
+class SentMessage(Struct, frozen=True):
+    """What is known of the sends at one place: the calls that one may take, the bytes of the
+    longest message, and the tokens of an answer."""
+
+    tries: int
+    size: int | None
+    max_tokens: int | None
+
+    def joined(self, other: "SentMessage | None") -> "SentMessage":
+        """Return what holds for both."""
+        if other is None:
+            return self
+        sizes = (self.size, other.size)
+        size = None if None in sizes else max(one for one in sizes if one is not None)
+        return SentMessage(max(self.tries, other.tries), size, self.max_tokens)
+
+
 class QuoteTooLargeError(Exception):
     """The walk would take too long."""
 
@@ -123,7 +140,7 @@ class CostFacts:
         self.assumed = Said() if assumed is None else assumed
         self.said = Said()
         self.spawns_may_fail = False
-        self.tries: dict[CostLocation, int] = {}
+        self.sent: dict[CostLocation, SentMessage] = {}
         self._answers: dict[str, int | None] = {}
         self.notes: dict[str, RecordedSend] | None = None
         self.rounds: dict[int, SpendingBound] = {}

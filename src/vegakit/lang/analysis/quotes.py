@@ -14,6 +14,8 @@ from vegakit.lang.analysis.cost_bounds import (
     NONE,
     TOO_MUCH,
     Amount,
+    CostLocation,
+    LineCost,
     MissingBound,
     SpendingBound,
     cost_bound,
@@ -39,6 +41,7 @@ from vegakit.lang.analysis.cost_walk import (
     QuoteTooLargeError,
     RecordedSend,
     Said,
+    SentMessage,
 )
 from vegakit.lang.check.symbols import Checked
 from vegakit.lang.codegen.bytecode import AgentSpec
@@ -184,18 +187,27 @@ def _with_caps(spent: SpendingBound, facts: CostFacts, main: str, budget: Amount
         unbounded[Unbounded(main, 1, TOO_MUCH, _known(budget))] = None
     rest = min(spent.apart + spent.of_processes, budget)
     lines = tuple(
-        QuotedLine(
-            place.file,
-            place.line,
-            place.what,
-            _known(share.calls),
-            _known(min(share.inside + min(share.rest, rest), budget)),
-            facts.tries.get(place, 1),
-        )
+        _line(place, share, facts.sent.get(place), min(share.rest, rest), budget)
         for place, share in sorted(spent.shares.items())
     )
     return Quote(
         _known(total), _known(spent.calls), _known(spent.processes), lines, tuple(unbounded)
+    )
+
+
+def _line(
+    place: CostLocation, share: LineCost, sent: SentMessage | None, rest: Amount, budget: Amount
+) -> QuotedLine:
+    sent = SentMessage(1, None, None) if sent is None else sent
+    return QuotedLine(
+        place.file,
+        place.line,
+        place.what,
+        _known(share.calls),
+        _known(min(share.inside + rest, budget)),
+        sent.tries,
+        sent.size,
+        sent.max_tokens,
     )
 
 
