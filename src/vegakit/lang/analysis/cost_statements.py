@@ -5,6 +5,7 @@ from functools import partial, reduce
 from typing import Any, cast, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.lang.analysis.cost_bounds import (
     NONE,
@@ -47,6 +48,7 @@ from vegakit.lang.syntax.tree import (
     Catch,
     Continue,
     ExprStmt,
+    FnDecl,
     For,
     If,
     Index,
@@ -58,6 +60,7 @@ from vegakit.lang.syntax.tree import (
     Return,
     Session,
     Stmt,
+    ToolDecl,
     Try,
     While,
     Word,
@@ -342,4 +345,14 @@ def walk_all(facts: CostFacts, known: KnownRun | None = None) -> SpendingBound:
         given = [bound_of(value) for value in known.arguments]
         if facts.world is None:
             given = list(map(without_exact, given))
-    return call_function(walk, _MAIN, tuple(given)).spent
+    spent = call_function(walk, _MAIN, tuple(given)).spent
+    return spent if spent.apart else _within_main(spent, decl)
+
+
+def _within_main(spent: SpendingBound, decl: FnDecl | ToolDecl) -> SpendingBound:
+    """Cap all that is spent by the budget of `main`: wallets of what it spawns are parts of it, and
+    one that does not fit is refused."""
+    budget = decl.budget if isinstance(decl, FnDecl) else None
+    if not isinstance(budget, MoneyLit):
+        return spent
+    return replace(spent, most=min(spent.total, budget.nanos))
