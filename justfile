@@ -339,9 +339,11 @@ screens *args:
     python -m campaigns.code_screens {{args}}
     python tools/screens_explain.py
 
-# How close quotes come to the dearest runs: 200 random programs, or as many as you say
-quotes programs="200":
-    python -m campaigns.quotes {{programs}}
+# Quotes of thirty tasks beside what their runs cost; and of 200 random programs beside the most expensive runs of them,
+# or 10,000 with `full`
+quotes size="":
+    short=0; python -m campaigns.quote_ratios || short=1; \
+        python -m campaigns.quotes {{ if size == "full" { "10000" } else if size == "" { "200" } else { size } }} && exit $short
 
 # Write the references of the language and of Python anew, from the source
 reference:

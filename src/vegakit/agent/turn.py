@@ -287,6 +287,8 @@ _CUT = (
     "[Your answer was cut at {most} tokens, the most that one may have{calls}. Go on where it "
     "ended, or do it in smaller steps{parts}.]"
 )
+MOST_TOLD = 240
+"""The bytes of what is wrong with an answer that the model is told: a quote counts them."""
 _CUT_CALLS = ", so none of its tool calls was made"
 _CUT_PARTS = ", such as a long file in several parts"
 
@@ -490,7 +492,8 @@ class Turn(Struct, omit_defaults=True):
         self.problems += 1
         if self.problems > self.rule.output_retries:
             return self._fail(broken_contract(self.rule, problem))
-        return self._ask_again(f"Your answer does not fit: {problem}. Answer again.", count)
+        told = problem.encode(errors="replace")[:MOST_TOLD].decode(errors="ignore")
+        return self._ask_again(f"Your answer does not fit: {told}. Answer again.", count)
 
     def _ask_again(self, why: str, count: Count) -> TurnAction:
         self.messages += (user_message(why),)

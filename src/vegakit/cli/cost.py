@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from vegakit.cli.compiler import checked_at, show
+from vegakit.cli.cost_reasons import render_reasons
 from vegakit.cli.look import (
     PIPE,
     Cell,
@@ -40,16 +41,20 @@ from vegakit.cli.pipeline_cost import quote_pipeline
 from vegakit.cli.runs import journal_of_user
 from vegakit.concurrency import SteadyClock
 from vegakit.config import Settings, load
-from vegakit.errors import SettingsError
+from vegakit.errors import SettingsError, UserError
 from vegakit.ids import ScopeId
 from vegakit.lang import (
     AgentSpec,
     Checked,
+    KnownRun,
     ModelTerms,
+    Problem,
     Quote,
     QuotedLine,
     Unbounded,
+    arguments_of,
     in_order,
+    main_params,
     manifest_of,
     quote,
 )
@@ -57,7 +62,7 @@ from vegakit.money import Money, dollars, format_money, to_usd
 from vegakit.policy import OnExceed
 from vegakit.ports import Model
 from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.sdk import PIPELINE_SUFFIXES, pipeline_module, read_pipeline
+from vegakit.sdk import PIPELINE_SUFFIXES, ProjectWorld, pipeline_module, read_pipeline
 from vegakit.store import (
     RecordedCall,
     RunSummary,
@@ -217,7 +222,8 @@ _NO_RUNS = (
 
 def cost_command(arguments: Sequence[str]) -> int:
     """Run `vega cost`."""
-    chosen = _parser().parse_args(arguments)
+    # Options may stand between the file and its arguments.
+    chosen = _parser().parse_intermixed_args(arguments)
     limit = None if chosen.max is None else dollars(chosen.max)
     if chosen.file.suffix in PIPELINE_SUFFIXES:
         return _cost_of_pipeline(chosen, limit)
@@ -225,8 +231,13 @@ def cost_command(arguments: Sequence[str]) -> int:
     show(found)
     if not found.is_sound or found.checked is None:
         return 1
-    cost = _Cost(chosen, found.checked)
-    if chosen.json:
+    known = known_run(
+        found.checked, found.source.root, chosen.arguments, f"vega cost {chosen.file}"
+    )
+    cost = _Cost(chosen, found.checked, known)
+    if chosen.why is not None:
+        print(render_reasons(cost.quoted, found.source.name, chosen.why, look_of(sys.stdout)))
+    elif chosen.json:
         print_json(cost.as_json())
     else:
         print(cost.told(found.source.name, look_of(sys.stdout)))
@@ -267,11 +278,29 @@ def _left_of_period(settings: Settings) -> int | None:
     return max(0, rule.cap - (asyncio.run(room()) or 0))
 
 
+def known_run(
+    checked: Checked, root: Path, arguments: Sequence[str], command: str
+) -> KnownRun | None:
+    """Return what is known of a run with these arguments; None where `main` takes some and none are
+    given. A value that does not fit is refused as `vega run` refuses it."""
+    params = main_params(checked)
+    if params and not arguments:
+        return None
+    given = arguments_of(params, arguments)
+    if isinstance(given, Problem):
+        usage = "".join(f" <{name}>" for name, _ in params)
+        raise UserError(f"{given}; type: {command}{usage}")
+    return KnownRun(tuple(given), ProjectWorld(root))
+
+
 class _Cost:
     """The quote, and beside it what recorded runs came to."""
 
-    def __init__(self, chosen: argparse.Namespace, checked: Checked) -> None:
+    def __init__(
+        self, chosen: argparse.Namespace, checked: Checked, known: KnownRun | None
+    ) -> None:
         settings = load({})
+        self._known = known
         self._checked, self._book = checked, PriceBook(settings, chosen.model)
         self._budget = None if chosen.budget is None else dollars(chosen.budget)
         self._ceiling = settings.budget_rule if self._budget is None else None
@@ -287,7 +316,10 @@ class _Cost:
             self._tuned = token_advice(runs, self._journal, agents) if self._journal else []
 
     def _quote(self, max_tokens: Mapping[str, int]) -> Quote:
-        return quote(self._checked, self._book, self._budget, self._cap, max_tokens)
+        known = self._known
+        return quote(
+            self._checked, self._book, self._budget, self._cap, max_tokens, known, typical=True
+        )
 
     @property
     def _cap(self) -> int | None:
@@ -356,6 +388,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", type=Path, metavar="FILE.vega")
     parser.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="ARGUMENT",
+        help="of its main, as in `vega run`: the quote is then of a run with these",
+    )
+    parser.add_argument(
         "--max", type=amount, metavar="'$5'", help="exit with 1 if it may cost more"
     )
     parser.add_argument(
@@ -369,6 +407,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--tune", action="store_true", help="suggest max_tokens from what was recorded"
+    )
+    parser.add_argument(
+        "--why", type=int, metavar="LINE", help="what makes the bound of a line, and what to write"
     )
     parser.add_argument("--json", action="store_true", help="for machines, with the manifest")
     return parser
@@ -388,7 +429,7 @@ def _compared(quoted: Quote, limit: Money) -> int:
 
 def render_quote(quoted: Quote, name: str, look: Look = PIPE) -> str:
     """Return a quote for people."""
-    lines = [_summary(quoted, name, look)]
+    lines = [_summary(quoted, name, look), *_typical(quoted, look)]
     if quoted.lines:
         lines += ["", _table(quoted.lines, name, look)]
     if quoted.unbounded:
@@ -404,6 +445,19 @@ def _summary(quoted: Quote, name: str, look: Look) -> str:
     most = look.paint(_amount(quoted.total), Tone.STRONG)
     processes = quoted.processes and f", {count(quoted.processes, 'process', 'processes')}"
     return f"{one_line(name)}: at most {most} in {calls}{processes or ''}"
+
+
+def _typical(quoted: Quote, look: Look) -> list[str]:
+    """Return what it usually spends, and why calls are more than sends."""
+    if quoted.typical is None or not quoted.calls:
+        return []
+    sends = quoted.sends
+    sent = "" if sends is None else f" for {count(sends, 'send')}, each answered at once"
+    told = f"typical {_amount(quoted.typical)}{sent} (no promise)"
+    if sends and quoted.calls > sends:
+        more = quoted.calls - sends
+        told += f"; the other {count(more, 'call is a repeat', 'calls are repeats')}"
+    return look.fold(told, "  ", "  ")
 
 
 def _table(lines: Sequence[QuotedLine], name: str, look: Look) -> str:
@@ -474,11 +528,13 @@ def _amount(nanos: int) -> str:
 def _as_json(quoted: Quote) -> dict[str, Any]:
     return {
         "total_usd": to_usd(quoted.total),
+        "typical_usd": to_usd(quoted.typical),
+        "sends": quoted.sends,
         "calls": quoted.calls,
         "processes": quoted.processes,
         "lines": [
             {"file": one.file, "line": one.line, "what": one.what}
-            | {"calls": one.calls, "worst_usd": to_usd(one.worst)}
+            | {"calls": one.calls, "sends": one.sends, "worst_usd": to_usd(one.worst)}
             for one in quoted.lines
         ],
         "unbounded": [

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
         cost_of as cost_of,
         in_order as in_order,
     )
+    from vegakit.lang.analysis.cost_statements import (
+        KnownRun as KnownRun,
+        main_params as main_params,
+    )
     from vegakit.lang.analysis.dataflow import (
         DataflowGraph as DataflowGraph,
         DataflowLink as DataflowLink,
@@ -134,6 +138,7 @@ __getattr__, __dir__ = lazy_exports(
         "analysis.effects": (
             "EffectClass EffectSet Manifest ModuleEffects NO_EFFECTS conflict joined manifest_of"
         ),
+        "analysis.cost_statements": "KnownRun main_params",
         "analysis.quotes": "cost_of_round quote",
         "analysis.speculation": (
             "CARVES PAUSES STOPS SpeculationRules changes is_followed only_reads"

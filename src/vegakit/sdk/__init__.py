@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         ControlServer as ControlServer,
         RuntimeControl as RuntimeControl,
     )
+    from vegakit.sdk.known_world import ProjectWorld as ProjectWorld
     from vegakit.sdk.patterns import map_all as map_all, race as race, retry_until as retry_until
     from vegakit.sdk.pipeline_files import (
         PIPELINE_SUFFIXES as PIPELINE_SUFFIXES,
@@ -98,6 +99,7 @@ __getattr__, __dir__ = lazy_exports(
         "ask": "Ask",
         "composition": "RuntimeOptions adopt runtime_arguments",
         "control_server": "ControlServer RuntimeControl",
+        "known_world": "ProjectWorld",
         "patterns": "map_all race retry_until",
         "pipeline_files": (
             "PIPELINE_SUFFIXES PipelineFile agent_spec pipeline_module pipeline_schema "

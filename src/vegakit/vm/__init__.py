@@ -22,6 +22,7 @@ from vegakit.vm.requests import (
     Watch,
 )
 from vegakit.vm.state import Crash, Status, Step, VmState
+from vegakit.vm.stdlib import computed
 from vegakit.vm.values import json_text, restored, text_of
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Vm",
     "VmState",
     "Watch",
+    "computed",
     "json_text",
     "never_fails",
     "on_lookahead_bug",

@@ -34,7 +34,9 @@ from vegakit.vm.values import (
     kind_of,
     limit,
     plain_value,
+    restored,
     sized,
+    stored,
     text_of,
     weight_of,
     whole,
@@ -85,6 +87,15 @@ def call_pure(name: str, args: Sequence[Value]) -> Value:
     if len(args) != len(known.params):
         raise bad(f"{name} takes {len(known.params)} arguments, not {len(args)}")
     return known.do(*map(_checked, args, known.params))
+
+
+def computed(name: str, args: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return what a function makes of values in their JSON form, before any program runs; raise
+    LookupError where it would raise."""
+    try:
+        return stored(call_pure(name, [restored(arg) for arg in args]))
+    except ProgramFault as error:
+        raise LookupError(name) from error
 
 
 def _checked(arg: Value, param: tuple[type | None, bool]) -> Value:

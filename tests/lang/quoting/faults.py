@@ -11,11 +11,11 @@ from vegakit.lang.analysis import (
     cost_expressions as calling,
     cost_expressions as expressions,
     cost_sends as sends,
+    cost_statements as statements,
     cost_values as scopes,
     cost_walk as looping,
     cost_walk as walking,
     quotes as program,
-    quotes as statements,
 )
 from vegakit.lang.analysis.cost_bounds import NONE, CallCost, CostBound, SpendingBound, times
 from vegakit.lang.syntax.tree import Ask
@@ -43,9 +43,9 @@ def _called_once() -> Callable[..., Any]:
     return call
 
 
-def _first_for_all(sending: Any, known: Any) -> Any:
-    least, first, _ = _calls_cost(sending, known)
-    return least, first, first
+def _first_for_all(sending: Any, known: Any, steps: int) -> Any:
+    least, first, _ = _calls_cost(sending, known, steps)
+    return least, first, first * (steps - 1)
 
 
 def _more_slack(amount: Any, slack: Any = 0, call_costs: Any = None) -> CostBound:
@@ -93,7 +93,7 @@ ONE_BRANCH_FOR_BOTH: Patch = (walking.CostWalk, "branches", _over_if_any_is)
 
 FAULTS: dict[str, tuple[Patch, ...]] = {
     "retries forgotten": ((sends, "_attempts", lambda spec, known: 1),),
-    "answers that do not fit forgotten": ((sends, "_RE_ASKS", 0),),
+    "answers that do not fit forgotten": ((sends, "RE_ASKS", 0),),
     "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
     "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),
     "a loop one round short": ((looping, "times", _one_short),),

@@ -19,6 +19,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
+from vegakit.lang.analysis.cost_sends import ANSWER_BYTES
 from vegakit.ports.execution import Clock
 from vegakit.prices import bill, worst_case
 from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
@@ -28,6 +29,7 @@ WINDOW = 600
 _ANY = 10**15
 _NANOS = re.compile(r"n\d+")
 _MOST_CALLS = 64
+_PLAN = len('{"steps":["","",""],"sure":false}')
 _NOTE = 25
 """More words than an answer that does not fit is told of its mistake."""
 _CALL = 5
@@ -106,10 +108,11 @@ class Spite:
             return self._call_tools(request, left, budget, is_first=done == 0), False
         if not is_last and request.output is not None and misfits < 2:
             words = self._room(request, (3 - misfits) * _NOTE, budget, min(left, 3 - misfits))
-            return self._said(request, "no " * words, budget), False
+            return self._said(request, "n " * min(words, _most_bytes(request) // 2), budget), False
         if not is_last and not empty:
             return self._said(request, budget=budget), False
-        words = "w " * self._chance.choice([1, 360, 510, 560])
+        most = max((_most_bytes(request) - _PLAN) // 6, 1)
+        words = "w " * min(self._chance.choice([1, 360, 510, 560]), most)
         plan = {"steps": [words] * 3, "sure": not self._now(self._says_no)}
         text = self._chance.choice(["fine", "fine", "more"])
         text = text if request.output is None else to_json(plan).decode()
@@ -184,6 +187,11 @@ _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 def _letters(number: int) -> str:
     """Three of them, others for each number."""
     return "".join(_DIGITS[number // 36**place % 36] for place in range(3))
+
+
+def _most_bytes(request: ModelRequest) -> int:
+    """Of an answer: as long as its tokens count as in a quote."""
+    return request.settings.max_tokens * ANSWER_BYTES
 
 
 def _budget(request: ModelRequest) -> int:

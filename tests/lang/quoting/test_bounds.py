@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.lang.quoting.faults import ALWAYS_THE_MOST, ONE_BRANCH_FOR_BOTH
-from tests.lang.quoting.running import checked_of, quoted
+from tests.lang.quoting.running import at_its_worst, checked_of, quoted
 from tests.lang.quoting.spite import Spite
 from vegakit.lang.analysis.cost_bounds import CallCost
 from vegakit.lang.analysis.cost_sends import Quote
@@ -141,7 +141,7 @@ def test_the_longest_list_of_an_answer_is_walked() -> None:
     ("body", "line"),
     [
         ('\nwhile true { A <- "x"; }', 2),
-        ('for w in str::words("x") {\n A <- w; }', 1),
+        ('for w in json::parse("[]") as [str] {\n A <- w; }', 1),
         ("again(3);", -1),
         ('let xs = [1];\nwhile true { xs = xs + [1]; }\nfor x in xs { A <- "x"; }', 3),
     ],
@@ -241,3 +241,17 @@ def test_what_is_too_much_to_be_counted_says_where() -> None:
     assert found.total is None
     assert [gap.why for gap in found.unbounded if gap.cap is None]
     assert of(f'session budget $1 {{ {_NESTED} A <- "x"; {"}" * 9} }}').total == dollars("$1")
+
+
+def test_a_program_is_never_quoted_above_the_budget_of_its_main() -> None:
+    """Two wallets that do not fit together: the second process is refused when it is spawned."""
+    body = """
+fn main() budget $0.004 {
+    let one = spawn A wallet $0.003;
+    let other = spawn A wallet $0.003;
+    for i in range(9) { one <- "x"; other <- "y"; }
+}"""
+    assert of(body).total == dollars("$0.004")
+    came = at_its_worst(HEAD + body)
+    assert came.error.startswith("BudgetExceeded")
+    assert came.holds

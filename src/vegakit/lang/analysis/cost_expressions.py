@@ -23,8 +23,27 @@ from vegakit.lang.analysis.cost_bounds import (
     times,
     worse_of,
 )
-from vegakit.lang.analysis.cost_sends import MAX_TOOL_CALLS, SendCost, SendTerms, cost_of, part_of
+from vegakit.lang.analysis.cost_library import (
+    bound_of,
+    call_library,
+    computed,
+    exact_text,
+    item_at,
+    joined_items,
+    keeps_values,
+    texts_of,
+)
+from vegakit.lang.analysis.cost_sends import (
+    ANSWER_BYTES,
+    MAX_TOOL_CALLS,
+    SendCost,
+    SendTerms,
+    cost_of,
+    part_of,
+)
+from vegakit.lang.analysis.cost_typical import typical_answer, typical_cost
 from vegakit.lang.analysis.cost_values import (
+    NO_ITEM,
     NULL_VALUE,
     Size,
     SpawnOrigin,
@@ -33,16 +52,27 @@ from vegakit.lang.analysis.cost_values import (
     bytes_of,
     either,
     exactly,
+    greater,
+    is_natural,
     known,
+    least_difference,
     least_in_64_bits,
+    least_sum,
     number,
+    of_answer,
     of_type,
     product,
-    size_of_call,
     total,
     within,
+    without_exact,
 )
-from vegakit.lang.analysis.cost_walk import CallOutcome, CostWalk, RecordedSend, as_amount
+from vegakit.lang.analysis.cost_walk import (
+    CallOutcome,
+    CostWalk,
+    RecordedSend,
+    SentMessage,
+    as_amount,
+)
 from vegakit.lang.check.symbols import CalleeKind, NameKind
 from vegakit.lang.codegen.writer import literal
 from vegakit.lang.schemas import schema_of
@@ -72,6 +102,7 @@ from vegakit.lang.syntax.tree import (
     Word,
 )
 from vegakit.lang.types import (
+    INT,
     NOTHING,
     STR,
     FutureOf,
@@ -100,7 +131,8 @@ class SendFacts(Struct, frozen=True):
     def size(self) -> int | None:
         """Return the most bytes of the message; None if nothing bounds them, or only a symbol
         does."""
-        return number(self.bytes)
+        most = number(self.bytes)
+        return None if most is None else max(most, 0)
 
 
 def call_function(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcome:
@@ -174,11 +206,19 @@ def send_to(
         sending = SendTerms(
             spec, asked.answer, size, asked.least, part, _specs(w, name), tools.as_cost_bound
         )
-        cost, what = cost_of(sending, w.facts.terms, cap), _recorded(w, name, asked)
+        what = _recorded(w, name, asked)
+        if w.facts.typical:
+            sending = replace(sending, size=asked.size)
+            cost = typical_cost(sending, w.facts.terms, remembers=is_process and spec.memory)
+        else:
+            cost = cost_of(sending, w.facts.terms, cap)
         if w.facts.notes is not None and cost.calls:
             size = None if is_process and spec.memory else asked.bytes
             w.facts.notes[what] = RecordedSend(name, cost.calls, size, asked.answer, part)
-        one = _of_calls(cost, w.place(asked.node, what), fund)
+        place = w.place(asked.node, what)
+        sent = SentMessage(cost.calls, sending.size, w.facts.answer_tokens(name))
+        w.facts.sent[place] = sent.joined(w.facts.sent.get(place))
+        one = _of_calls(cost, place, fund)
         most = worse_of(most, _with_tools(one, tools))
     w.spend(most)
 
@@ -261,7 +301,7 @@ def _tools(w: CostWalk, agent: str, part: int | None) -> SpendingBound:
     after the last step none is called. Where sends are noted, those of tools are paid by the
     part of the send."""
     most, spec = NONE, w.facts.agents[agent]
-    if spec.max_steps == 1 or w.facts.notes is not None:
+    if spec.max_steps == 1 or w.facts.is_noting or w.facts.typical:
         return NONE
     for name in spec.tools:
         found = w.facts.bodies.get(name)
@@ -293,7 +333,16 @@ def evaluate(w: CostWalk, node: Expr) -> ValueBound:
 
 
 def _whole(w: CostWalk, node: Whole) -> ValueBound:
-    return known(node.value)
+    return _literal(w, node.value)
+
+
+def _literal(w: CostWalk, value: int | bool | str | None) -> ValueBound:
+    """Where values are followed, those that are written are too."""
+    if w.facts.world is not None:
+        return bound_of(value)
+    if value is None:
+        return NULL_VALUE
+    return known(value) if type(value) is int else ValueBound()
 
 
 def _unsized(w: CostWalk, node: Decimal | Duration) -> ValueBound:
@@ -305,21 +354,26 @@ def _money(w: CostWalk, node: MoneyLit) -> ValueBound:
 
 
 def _word(w: CostWalk, node: Word) -> ValueBound:
-    return NULL_VALUE if node.value is None else ValueBound()
+    return _literal(w, node.value)
 
 
 def _text(w: CostWalk, node: Text) -> ValueBound:
     size, least = exactly(0), 0
+    texts: list[tuple[str, ...] | None] = []
     for part in node.parts:
         if isinstance(part, str):
             more = exactly(len(part.encode(errors="surrogatepass")))
             least += more.number
+            texts.append((part,))
         else:
             value, kind = evaluate(w, part), w.facts.type(part)
             more = bytes_of(value, kind)
             least += (value.least or 0) if kind == STR else 0
+            texts.append(texts_of(value) if kind in (STR, INT) else None)
         size = total(size, more)
-    return ValueBound(size, least=least_in_64_bits(least))
+    bound = ValueBound(size, least=least_in_64_bits(least))
+    exact = None if w.facts.world is None else exact_text(texts)
+    return bound if exact is None else replace(exact, least=bound.least)
 
 
 def _name(w: CostWalk, node: Name) -> ValueBound:
@@ -329,14 +383,15 @@ def _name(w: CostWalk, node: Name) -> ValueBound:
 
 def _list(w: CostWalk, node: ListLit) -> ValueBound:
     items = [evaluate(w, item) for item in node.items]
-    return known(len(items), reduce(either, items) if items else None)
+    return known(len(items), reduce(either, items, NO_ITEM))
 
 
 def _map(w: CostWalk, node: MapLit) -> ValueBound:
+    key = exactly(0)
     for pair in node.pairs:
-        evaluate(w, pair.key)
+        key = greater(key, evaluate(w, pair.key).size)
     items = [evaluate(w, pair.value) for pair in node.pairs]
-    return ValueBound(exactly(len(items)), reduce(either, items) if items else None)
+    return ValueBound(exactly(len(items)), reduce(either, items, NO_ITEM), key=key)
 
 
 def _build(w: CostWalk, node: Build) -> ValueBound:
@@ -344,7 +399,7 @@ def _build(w: CostWalk, node: Build) -> ValueBound:
     with w.apart() as spent, w.scopes.block():
         inner = kind.inner if isinstance(kind, ListOf) else STR
         item = _item_of(over, kind) or of_type(inner)
-        if w.facts.notes is not None and over.size is None and inner == STR:
+        if w.facts.is_noting and over.size is None and inner == STR:
             item = as_symbol(f"item@{id(node)}", STR)
         w.scopes.declare(node.name, item, inner)
         if node.where is not None:
@@ -354,7 +409,15 @@ def _build(w: CostWalk, node: Build) -> ValueBound:
     if number(over.size) is None:
         w.facts.keep_round(node, spent[0])
     w.spend(times(spent[0], as_amount(number(over.size)), place))
-    return ValueBound(over.size, item)
+    return ValueBound(over.size, item, whole=over.whole if _is_part_of(node) else None)
+
+
+def _is_part_of(node: Build) -> bool:
+    """Return whether what is built holds parts of the items only, each once."""
+    of = node.item
+    while isinstance(of, Member):
+        of = of.of
+    return isinstance(of, Name) and of.name == node.name
 
 
 def _item_of(over: ValueBound, kind: object) -> ValueBound | None:
@@ -368,37 +431,29 @@ def _unary(w: CostWalk, node: Unary) -> ValueBound:
 
 def _binary(w: CostWalk, node: Binary) -> ValueBound:
     left, right = evaluate(w, node.left), evaluate(w, node.right)
+    if (found := computed(node.op, left, right)) is not None:
+        return found
     w.raises |= node.op in _MAY_OVERFLOW and w.facts.type(node) != STR and not left.item
     match node.op:
         case "+":
-            item = either(left.item, right.item) if left.item and right.item else None
-            least = None if isinstance(w.facts.type(node), MapOf) else _sum(left, right)
-            return ValueBound(total(left.size, right.size), item, least=least)
+            least = None if isinstance(w.facts.type(node), MapOf) else least_sum(left, right)
+            return ValueBound(
+                total(left.size, right.size),
+                joined_items(left, right),
+                least=least,
+                key=greater(left.key, right.key),
+                whole=total(left.whole, right.whole),
+            )
         case "-" if right.least is not None:
             return ValueBound(
-                total(left.size, exactly(-right.least)), least=_difference(left, right)
+                total(left.size, exactly(-right.least)), least=least_difference(left, right)
             )
-        case "*" if _is_natural(left) and _is_natural(right):
+        case "*" if is_natural(left) and is_natural(right):
             return ValueBound(product(left.size, right.size), least=0)
         case "??":
             return either(left, right)
         case _:
             return ValueBound()
-
-
-def _is_natural(value: ValueBound) -> bool:
-    return value.least is not None and value.least >= 0
-
-
-def _sum(one: ValueBound, other: ValueBound) -> int | None:
-    if one.least is None or other.least is None:
-        return None
-    return least_in_64_bits(one.least + other.least)
-
-
-def _difference(one: ValueBound, other: ValueBound) -> int | None:
-    most = number(other.size)
-    return None if one.least is None or most is None else least_in_64_bits(one.least - most)
 
 
 def _member(w: CostWalk, node: Member) -> ValueBound:
@@ -407,7 +462,8 @@ def _member(w: CostWalk, node: Member) -> ValueBound:
 
 def _index(w: CostWalk, node: Index) -> ValueBound:
     of = evaluate(w, node.of)
-    evaluate(w, node.index)
+    if (found := item_at(of, evaluate(w, node.index))) is not None:
+        return found
     return (
         of.item if of.item and isinstance(w.facts.type(node.of), ListOf | MapOf) else ValueBound()
     )
@@ -421,7 +477,8 @@ def _call(w: CostWalk, node: Call) -> ValueBound:
         return ValueBound()
     if callee.kind is CalleeKind.LIBRARY:
         w.raises |= callee.name not in _NEVER_FAIL
-        return size_of_call(callee.name, values)
+        kinds = [w.facts.type(arg) for arg in node.args]
+        return call_library(w.facts, callee.name, values, kinds)
     if callee.kind in (CalleeKind.FUNCTION, CalleeKind.TOOL):
         order = w.facts.checked.arguments.get(id(node), tuple(range(len(values))))
         given = [NULL_VALUE if at is None else values[at] for at in order]
@@ -441,10 +498,24 @@ def _ask(w: CostWalk, node: Ask) -> ValueBound:
     if isinstance(kind, FutureOf):
         kind = kind.inner
     answer = STR if isinstance(kind, StreamOf) or node.stream else kind
-    size = bytes_of(message, w.facts.type(node.message))
+    said = w.facts.type(node.message)
+    size = None if isinstance(said, ListOf) else bytes_of(message, said)
     least = (message.least or 0) if w.facts.type(node.message) == STR else 0
-    send_to(w, SendFacts(node, size, least, answer, budget), *_whom(w, node.to))
-    return of_type(answer) if not isinstance(kind, StreamOf) else ValueBound()
+    agents, is_process, spawned = _whom(w, node.to)
+    send_to(w, SendFacts(node, size, least, answer, budget), agents, is_process, spawned)
+    value = _answer(w, agents, answer)
+    return ValueBound(None, value) if isinstance(kind, StreamOf) else value
+
+
+def _answer(w: CostWalk, agents: list[str], kind: Type) -> ValueBound:
+    """An answer counts as no longer than its tokens, whatever its type."""
+    tokens = [w.facts.answer_tokens(name) for name in agents]
+    known_tokens = [most for most in tokens if most is not None]
+    if w.facts.is_noting or not tokens or len(known_tokens) < len(tokens):
+        return of_type(kind)
+    if w.facts.typical:
+        return typical_answer(kind, max(known_tokens))
+    return of_answer(kind, max(known_tokens) * ANSWER_BYTES)
 
 
 def _whom(w: CostWalk, to: Expr) -> tuple[list[str], bool, SpawnOrigin | None]:
@@ -488,7 +559,8 @@ def _await(w: CostWalk, node: Await) -> ValueBound:
 
 
 def _cast(w: CostWalk, node: Cast) -> ValueBound:
-    return evaluate(w, node.of)
+    value = evaluate(w, node.of)
+    return value if keeps_values(w.facts.type(node)) else without_exact(value)
 
 
 _RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {

@@ -10,6 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vegakit.conversation import (
+    AssistantMessage,
+    Message,
     ModelRequest,
     ModelSettings,
     OutputSpec,
@@ -57,13 +59,22 @@ Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]
 
 
 class QuotedLine(Struct, frozen=True):
-    """One send in the source with all the times it may run; None is no bound."""
+    """One send in the source with all the times it may run; None is no bound. `bytes` are of its
+    longest message, `max_tokens` of each answer."""
 
     file: str
     line: int
     what: str
     calls: int | None
     worst: int | None
+    tries: int = 1
+    bytes: int | None = None
+    max_tokens: int | None = None
+
+    @property
+    def sends(self) -> int | None:
+        """Return how often it is sent; each may take as many calls as it has `tries`."""
+        return None if self.calls is None else -(-self.calls // max(self.tries, 1))
 
 
 class Unbounded(Struct, frozen=True):
@@ -76,13 +87,22 @@ class Unbounded(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """`total` and `calls` are None where nothing bounds them; `processes` are those it spawns."""
+    """`total` and `calls` are None where nothing bounds them; `processes` are those it spawns;
+    `typical` is what it usually spends, which is no promise."""
 
     total: int | None
     calls: int | None
     processes: int | None
     lines: tuple[QuotedLine, ...]
     unbounded: tuple[Unbounded, ...]
+    typical: int | None = None
+
+    @property
+    def sends(self) -> int | None:
+        """Return how often something is sent at most; None where nothing bounds that."""
+        counts = [line.sends for line in self.lines]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
 
 
 # What one send may cost: its budget, or all the calls that it may make, each at its highest price.
@@ -93,8 +113,9 @@ class Quote(Struct, frozen=True):
 # | for a type, likewise         | 4: and two answers that do not fit                              |
 # | the agent has tools          | max_steps                                                       |
 #
-# A first call is as long as its message, where the source bounds that; later ones hold answers
-# and results, which only the window bounds. A crash in the middle changes nothing: part and
+# A first call is as long as its message, where that has a bound; later ones hold also the answers
+# that did not fit, each as long as its tokens, and what was wrong with them. Results of tools are
+# bounded by the window only. A crash in the middle changes nothing: part and
 # attempts of a message are the same ones in the next life. An agent with several models may make
 # all attempts at each of them for one answer, and be charged for all.
 #
@@ -103,7 +124,12 @@ class Quote(Struct, frozen=True):
 
 
 MAX_TOOL_CALLS = 64
-_MAX_STEPS, _MAX_ATTEMPTS, _RE_ASKS = 8, 3, 2
+_MAX_STEPS, _MAX_ATTEMPTS = 8, 3
+RE_ASKS = 2
+PROBLEM_BYTES = 300
+"""A model is told in no more bytes why its answer does not fit."""
+ANSWER_BYTES = 6
+"""So many bytes a token of an answer counts as: English has four to six."""
 EMPTY_NOTE = "Your last answer was empty. Answer in words; there are no tools here."
 """What an agent without tools is told then."""
 _TOO_LONG = 1_000_000
@@ -163,13 +189,12 @@ def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
     if known is None:
         why = f"nobody knows the price of {sending.spec.model or 'its model'}"
         return _without_price(sending, calls, around, why)
-    costs = [_calls_cost(sending, model) for model in (known, *known.fallbacks)]
+    costs = [_calls_cost(sending, model, steps) for model in (known, *known.fallbacks)]
     least, first, _ = costs[0]
     if least > min(around, _held(sending)):
         return SendCost(0, EMPTY)
     total = sum(
-        (first + ((steps - 1) * later if steps > 1 else 0)) * count
-        for (_, first, later), count in zip(costs, attempts, strict=True)
+        (first + later) * count for (_, first, later), count in zip(costs, attempts, strict=True)
     )
     why = "the input has no bound, and the model no known window" if total == inf else ""
     is_single = steps == 1 and total != inf and not known.fallbacks
@@ -201,18 +226,19 @@ def _held(sending: SendTerms) -> Amount:
     if sending.part is not None:
         return sending.part
     is_loose = sending.spec.period or sending.spec.on_exceed in _LOOSE
-    return DEFAULT_SEND_BUDGET if _has_tools(sending.spec) and not is_loose else inf
+    return DEFAULT_SEND_BUDGET if has_tools(sending.spec) and not is_loose else inf
 
 
 def _steps(sending: SendTerms) -> int:
     spec = sending.spec
     most = _MAX_STEPS if spec.max_steps is None else spec.max_steps
-    if _has_tools(spec):
+    if has_tools(spec):
         return most
-    return min(most, 2 if sending.answer == STR else 2 + _RE_ASKS)
+    return min(most, 2 if sending.answer == STR else 2 + RE_ASKS)
 
 
-def _has_tools(spec: AgentSpec) -> bool:
+def has_tools(spec: AgentSpec) -> bool:
+    """Return whether the agent may call something."""
     return bool(spec.tools or spec.mcp or spec.yaml)
 
 
@@ -221,38 +247,45 @@ def _attempts(spec: AgentSpec, known: ModelTerms | None) -> int:
     return (spec.retry or {}).get("max_attempts", usual)
 
 
-def _calls_cost(sending: SendTerms, known: ModelTerms) -> tuple[Amount, Amount, Amount]:
-    """The first at its least and at its most, and one of the later ones."""
+def _calls_cost(sending: SendTerms, known: ModelTerms, steps: int) -> tuple[Amount, Amount, Amount]:
+    """The first at its least and at its most, and all later ones."""
     max_tokens = sending.spec.max_tokens or known.max_tokens
     room = inf if known.window is None else max(known.window - max_tokens, 0)
     count_steps(10 + min(sending.least, _TOO_LONG) // 1_000)
     least: Amount = known.count(
         _request(sending, "x" * min(sending.least, _TOO_LONG), 0, max_tokens)
     )
-    first = min(_longest_input(sending, known, 0, max_tokens), room)
-    later = room
-    if not _has_tools(sending.spec) and sending.answer == STR:
-        later = min(_longest_input(sending, known, 1, max_tokens), room)
+    first, *later = (
+        min(_longest_input(sending, known, step, max_tokens), room) for step in range(steps)
+    )
     if least > room:
         return inf, 0, 0
 
     def cost(tokens: Amount) -> Amount:
         return inf if tokens == inf else worst_case(known.price, int(tokens), max_tokens)
 
-    return cost(min(least, first)), cost(first), cost(later)
+    return cost(min(least, first)), cost(first), sum(map(cost, later))
 
 
-def _longest_input(sending: SendTerms, known: ModelTerms, notes: int, max_tokens: int) -> Amount:
+def _longest_input(sending: SendTerms, known: ModelTerms, step: int, max_tokens: int) -> Amount:
+    """Return the most tokens of the input of a step: answers that did not fit, and what was said of
+    them, come before one that was empty, of which nothing is kept."""
     if sending.size is None or sending.size > _TOO_LONG or sending.specs is None:
         return inf
+    if step and has_tools(sending.spec):
+        return inf
     count_steps(10 + sending.size // 1_000)
-    return known.count(_request(sending, _longest(sending.size), notes, max_tokens))
+    return known.count(_request(sending, _longest(sending.size), step, max_tokens))
 
 
-def _request(sending: SendTerms, message: str, notes: int, max_tokens: int) -> ModelRequest:
+def _request(sending: SendTerms, message: str, step: int, max_tokens: int) -> ModelRequest:
     spec, answer = sending.spec, sending.answer
-    said = [UserMessage((Text(message),))]
-    said += [UserMessage((Text(EMPTY_NOTE),))] * notes
+    misfits = 0 if answer == STR else min(step, RE_ASKS)
+    said: list[Message] = [UserMessage((Text(message),))]
+    for _ in range(misfits):
+        said.append(AssistantMessage((Text(_longest(max_tokens * ANSWER_BYTES)),), spec.model))
+        said.append(UserMessage((Text(_longest(PROBLEM_BYTES)),)))
+    said += [UserMessage((Text(EMPTY_NOTE),))] * (step - misfits)
     output = None
     if answer != STR:
         name = answer.name.rpartition("::")[2] if isinstance(answer, RecordOf) else "Answer"

@@ -2,8 +2,8 @@
 program runs (pure).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from vegakit.lang.analysis.walk import Scopes
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.types import ChoiceOf, ListOf, MapOf, OptionalOf, Plain, RecordOf, Type
+from vegakit.records import digest128
 
 # Upper bounds of numbers, lengths and bytes, as far as a program tells them.
 #
@@ -83,6 +84,12 @@ def total(one: Size | None, other: Size | None) -> Size | None:
     return _in_64_bits(
         Size(other.number + by, tuple((name, more + by) for name, more in other.symbols))
     )
+
+
+def scaled(size: Size | None, by: int, over: int = 1) -> Size | None:
+    """Return a bound of a fraction of it, rounded up; none where it depends on a symbol."""
+    most = product(size, exactly(by))
+    return None if most is None else exactly(-(-most.number // over))
 
 
 def product(one: Size | None, other: Size | None) -> Size | None:
@@ -158,6 +165,10 @@ def _feeding(name: str, grown: Mapping[str, Size | None]) -> set[str]:
 # What is known of a value before the program runs: a size, and the same of what it holds.
 
 
+MOST_EXACT = 256
+"""So many values a value may have that each of them is followed."""
+ESCAPED = 6
+"""A control character is so many bytes in JSON, and everything else fewer."""
 _TEXT_BYTES = {"int": 24, "float": 40, "bool": 5, "null": 4, "money": 48, "duration": 40}
 
 
@@ -169,16 +180,51 @@ class SpawnOrigin(Struct, frozen=True):
     wallet: int | None
 
 
+class Exact:
+    """The values, one or a few, of which a value is one. They are compared by what they are: what
+    is known of arguments is the key under which the walk through a function is kept."""
+
+    __slots__ = ("_digest", "values")
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+        self._digest = digest128(list(values))
+        count_steps(1 + len(values))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def joined(self, other: "Exact | None") -> "Exact | None":
+        """Return the values of both; None if they are too many to be followed."""
+        if other is None or self == other:
+            return None if other is None else self
+        both = (*self.values, *(each for each in other.values if not _is_in(each, self.values)))
+        return Exact(both) if len(both) <= MOST_EXACT else None
+
+
+def _is_in(value: object, values: tuple[object, ...]) -> bool:
+    """`1` and `True` are equal to Python, and not the same here."""
+    return any(type(each) is type(value) and each == value for each in values)
+
+
 class ValueBound(Struct, frozen=True):
     """`size` bounds an int or money itself, the length of a list or map, the bytes of a string;
     `least` does so from below. `item` is of a list's or map's values; None where only its type says
-    something."""
+    something. `key` bounds the bytes of a map's keys, `whole` those of all texts in a list or map
+    together, `spelled` those of the value as JSON; `exact` are the values it can only have."""
 
     size: Size | None = None
     item: "ValueBound | None" = None
     fields: tuple[tuple[str, "ValueBound"], ...] = ()
     least: int | None = None
     spawned: SpawnOrigin | None = None
+    key: Size | None = None
+    whole: Size | None = None
+    spelled: Size | None = None
+    exact: Exact | None = None
 
     def field(self, name: str) -> "ValueBound | None":
         """Return the bound of a field of a record; None if only its type says something."""
@@ -186,6 +232,8 @@ class ValueBound(Struct, frozen=True):
 
 
 NULL_VALUE = ValueBound(exactly(0))
+NO_ITEM = ValueBound(Size(_NOTHING))
+"""The item of a list that has none yet: with another item, it is that one."""
 
 
 def of_type(kind: Type) -> ValueBound:
@@ -209,6 +257,8 @@ def of_type(kind: Type) -> ValueBound:
 def either(one: ValueBound, other: ValueBound) -> ValueBound:
     """Return what is known of a value that is one or the other."""
     count_steps()
+    if one is NO_ITEM or other is NO_ITEM:
+        return other if one is NO_ITEM else one
     item = None
     if one.item is not None and other.item is not None:
         item = either(one.item, other.item)
@@ -217,8 +267,17 @@ def either(one: ValueBound, other: ValueBound) -> ValueBound:
     least = None
     if one.least is not None and other.least is not None:
         least = min(one.least, other.least)
-    spawned = one.spawned if one.spawned == other.spawned else None
-    return ValueBound(greater(one.size, other.size), item, tuple(fields), least, spawned)
+    return ValueBound(
+        greater(one.size, other.size),
+        item,
+        tuple(fields),
+        least,
+        one.spawned if one.spawned == other.spawned else None,
+        greater(one.key, other.key),
+        greater(one.whole, other.whole),
+        greater(one.spelled, other.spelled),
+        None if one.exact is None else one.exact.joined(other.exact),
+    )
 
 
 def within(value: ValueBound, kind: Type) -> ValueBound:
@@ -238,9 +297,36 @@ def sized(value: ValueBound, size: Size | None) -> ValueBound:
     return replace(value, size=size, least=None)
 
 
+def without_exact(value: ValueBound) -> ValueBound:
+    """Return the value without what it is exactly, for one that is made into another type."""
+    if value.exact is None and value.item is None and not value.fields:
+        return value
+    item = None if value.item is None else without_exact(value.item)
+    fields = tuple((name, without_exact(each)) for name, each in value.fields)
+    return replace(value, exact=None, item=item, fields=fields)
+
+
 def as_symbol(name: str, kind: Type) -> ValueBound:
     """Return a value of this type whose size is that of a variable when a round begins."""
     return sized(of_type(kind), symbol(name))
+
+
+def is_natural(value: ValueBound) -> bool:
+    """Return whether it is known not to be negative."""
+    return value.least is not None and value.least >= 0
+
+
+def least_sum(one: ValueBound, other: ValueBound) -> int | None:
+    """Return a bound of the sum from below."""
+    if one.least is None or other.least is None:
+        return None
+    return least_in_64_bits(one.least + other.least)
+
+
+def least_difference(one: ValueBound, other: ValueBound) -> int | None:
+    """Return a bound of the difference from below."""
+    most = number(other.size)
+    return None if one.least is None or most is None else least_in_64_bits(one.least - most)
 
 
 def bytes_of(value: ValueBound, kind: Type) -> Size | None:
@@ -255,7 +341,91 @@ def bytes_of(value: ValueBound, kind: Type) -> Size | None:
         case Plain(name=name) if name in _TEXT_BYTES:
             return exactly(_TEXT_BYTES[name])
         case _:
+            return json_bytes_of(value, kind)
+
+
+def json_bytes_of(value: ValueBound, kind: Type) -> Size | None:
+    """Return a bound of the bytes of the value as JSON."""
+    count_steps()
+    if value.spelled is not None:
+        return value.spelled
+    match kind:
+        case OptionalOf(inner=inner):
+            return greater(exactly(4), json_bytes_of(value, inner))
+        case Plain(name="str"):
+            return _quoted(value.size)
+        case ChoiceOf():
+            return total(value.size, exactly(2))
+        case ListOf(inner=inner):
+            item = json_bytes_of(value.item or of_type(inner), inner)
+            return _bracketed(value.size, total(item, exactly(1)))
+        case MapOf(inner=inner):
+            item = json_bytes_of(value.item or of_type(inner), inner)
+            return _bracketed(value.size, total(total(_quoted(value.key), item), exactly(2)))
+        case RecordOf(fields=fields):
+            size: Size | None = exactly(2)
+            for name, each in fields:
+                known = json_bytes_of(value.field(name) or of_type(each), each)
+                size = total(total(size, known), exactly(len(name) + 4))
+            return size
+        case Plain(name=name) if name in _TEXT_BYTES:
+            return exactly(_TEXT_BYTES[name] + 2)
+        case _:
             return None
+
+
+def _quoted(size: Size | None) -> Size | None:
+    return total(product(exactly(ESCAPED), size), exactly(2))
+
+
+def _bracketed(count: Size | None, each: Size | None) -> Size | None:
+    return total(product(count, each), exactly(2))
+
+
+def texts_in(value: ValueBound) -> Size | None:
+    """Return a bound of the bytes of all texts of a list together."""
+    item = None if value.item is None else value.item.size
+    return smaller(value.whole, smaller(value.spelled, product(value.size, item)))
+
+
+def of_answer(kind: Type, most: int) -> ValueBound:
+    """Return what is known of an answer of this type whose JSON, or whose text, has at most so many
+    bytes."""
+    count_steps()
+    match kind:
+        case OptionalOf(inner=inner):
+            return of_answer(inner, most)
+        case ListOf(inner=inner):
+            value = within(ValueBound(exactly(most // 2), of_answer(inner, most)), kind)
+        case MapOf(inner=inner):
+            value = ValueBound(exactly(most // 4), of_answer(inner, most), key=exactly(most))
+        case RecordOf(fields=fields):
+            value = ValueBound(fields=tuple((name, of_answer(each, most)) for name, each in fields))
+        case Plain(name="str"):
+            return ValueBound(exactly(most))
+        case _:
+            return of_type(kind)
+    longer = _longer(kind, most)
+    return replace(value, whole=exactly(most), spelled=total(exactly(most), exactly(longer)))
+
+
+def _longer(kind: Type, most: int) -> int:
+    """Return how much longer an answer of so many bytes is when it is spelled again: fields that
+    may be left out are null then, and numbers are written out."""
+    count_steps()
+    match kind:
+        case OptionalOf(inner=inner):
+            return _longer(inner, most)
+        case ListOf(inner=inner, most=count):
+            return min(most // 2, most if count is None else count) * _longer(inner, most)
+        case MapOf(inner=inner):
+            return most // 4 * _longer(inner, most)
+        case RecordOf(fields=fields):
+            return sum(len(name) + 8 + _longer(each, most) for name, each in fields)
+        case Plain(name=name):
+            return _TEXT_BYTES.get(name, 0)
+        case _:
+            return 0
 
 
 def _digits(value: ValueBound) -> int | None:
@@ -294,90 +464,3 @@ class CostScopes(Scopes[CostVariable]):
 
     def put(self, depth: int, name: str, value: ValueBound) -> None:
         self.set((depth, name), replace(self.frames[depth][name], value=value))
-
-
-# What functions of the library make of sizes; of those not named here nothing is known.
-
-
-def size_of_call(name: str, values: Sequence[ValueBound]) -> ValueBound:
-    """Return what is known of the result of a library function."""
-    rule = _RULES.get(name)
-    return ValueBound() if rule is None or not values else rule(*values)
-
-
-def _same(value: ValueBound, *_: ValueBound) -> ValueBound:
-    return sized(value, value.size)
-
-
-def _size(value: ValueBound) -> ValueBound:
-    return ValueBound(value.size, least=0)
-
-
-def _range(first: ValueBound, end: ValueBound | None = None) -> ValueBound:
-    """Bound a range. From a start of which nothing is known from below, its length has no bound."""
-    start, end = (known(0), first) if end is None else (first, end)
-    item = ValueBound(total(end.size, exactly(-1)), least=start.least)
-    if start.least is None:
-        return ValueBound(None, item)
-    return ValueBound(greater(total(end.size, exactly(-start.least)), exactly(0)), item)
-
-
-def _take(items: ValueBound, count: ValueBound) -> ValueBound:
-    return sized(items, smaller(items.size, greater(count.size, exactly(0))))
-
-
-def _str_slice(text: ValueBound, start: ValueBound, end: ValueBound | None = None) -> ValueBound:
-    """A character has at most four bytes; from the end nothing is known."""
-    if end is None or (start.least or 0) < 0 or end.least is None or end.least < 0:
-        return ValueBound(text.size)
-    return ValueBound(smaller(text.size, product(exactly(4), greater(end.size, exactly(0)))))
-
-
-def _insert(items: ValueBound, _: ValueBound, item: ValueBound) -> ValueBound:
-    return ValueBound(total(items.size, exactly(1)))
-
-
-def _flatten(items: ValueBound) -> ValueBound:
-    inner = items.item
-    return (
-        ValueBound() if inner is None else ValueBound(product(items.size, inner.size), inner.item)
-    )
-
-
-def _chunks(items: ValueBound, _: ValueBound) -> ValueBound:
-    return ValueBound(items.size, items)
-
-
-def _keys(of: ValueBound) -> ValueBound:
-    return ValueBound(of.size)
-
-
-def _values(of: ValueBound) -> ValueBound:
-    return ValueBound(of.size, of.item)
-
-
-def _merge(one: ValueBound, other: ValueBound) -> ValueBound:
-    return ValueBound(total(one.size, other.size))
-
-
-_RULES: dict[str, Callable[..., ValueBound]] = {
-    "range": _range,
-    "len": _size,
-    "list::len": _size,
-    "map::len": _size,
-    "str::slice": _str_slice,
-    "list::take": _take,
-    "list::insert": _insert,
-    "list::flatten": _flatten,
-    "list::chunks": _chunks,
-    "map::keys": _keys,
-    "map::values": _values,
-    "map::merge": _merge,
-    **dict.fromkeys(
-        (
-            "list::sort list::sort_by list::reverse list::unique list::drop list::slice "
-            "list::remove_at list::without_nulls map::remove"
-        ).split(),
-        _same,
-    ),
-}

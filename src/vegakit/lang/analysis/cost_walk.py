@@ -3,12 +3,14 @@ bounds loops (pure).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.lang.analysis.cost_bounds import (
     NONE,
@@ -20,6 +22,7 @@ from vegakit.lang.analysis.cost_bounds import (
 )
 from vegakit.lang.analysis.cost_sends import Terms
 from vegakit.lang.analysis.cost_values import (
+    NO_ITEM,
     CostScopes,
     CostVariable,
     Frames,
@@ -27,6 +30,9 @@ from vegakit.lang.analysis.cost_values import (
     ValueBound,
     after_rounds,
     as_symbol,
+    either,
+    exactly,
+    greater,
     of_type,
     sized,
     smaller,
@@ -35,13 +41,45 @@ from vegakit.lang.analysis.walk import TreeWalk
 from vegakit.lang.check.symbols import Checked, Unit
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.syntax.tree import FnDecl, For, Node, Stmt, ToolDecl, While, assigned_in
-from vegakit.lang.types import ANY, Type
+from vegakit.lang.syntax.tree import (
+    Break,
+    FnDecl,
+    For,
+    Node,
+    Return,
+    Stmt,
+    ToolDecl,
+    While,
+    assigned_in,
+    below,
+)
+from vegakit.lang.types import ANY, ListOf, MapOf, Type
 
 # A walk over the checked tree that runs nothing: it follows sizes and adds up what is spent.
 
 
 _MOST_NODES = 40_000
+
+
+class KnownWorld(Protocol):
+    """What is known of the world before a run: arguments are given, so values can be computed, and
+    files are there."""
+
+    def call(self, name: str, args: Sequence[Any]) -> Any:  # noqa: ANN401
+        """Return the result of a pure function; raise LookupError where it has none."""
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Return how many bytes a file has as text; None if there is none to read."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a file, None if it is long or there is none."""
+        ...
+
+    def names(self, path: str) -> list[str] | None:
+        """Return the paths of what is in a folder; None if there is none."""
+        ...
 
 
 class RecordedSend(Struct, frozen=True):
@@ -52,6 +90,23 @@ class RecordedSend(Struct, frozen=True):
     size: Size | None
     answer: Type
     part: int | None
+
+
+class SentMessage(Struct, frozen=True):
+    """What is known of the sends at one place: the calls that one may take, the bytes of the
+    longest message, and the tokens of an answer."""
+
+    tries: int
+    size: int | None
+    max_tokens: int | None
+
+    def joined(self, other: "SentMessage | None") -> "SentMessage":
+        """Return what holds for both."""
+        if other is None:
+            return self
+        sizes = (self.size, other.size)
+        size = None if None in sizes else max(one for one in sizes if one is not None)
+        return SentMessage(max(self.tries, other.tries), size, self.max_tokens)
 
 
 class QuoteTooLargeError(Exception):
@@ -70,6 +125,9 @@ class CostFacts:
         *,
         handles_in_sessions: bool,
         budget: int | None = None,
+        world: KnownWorld | None = None,
+        assumed: "Said | None" = None,
+        typical: bool = False,
     ) -> None:
         self.checked = checked
         self.agents = agents
@@ -77,7 +135,13 @@ class CostFacts:
         self.terms = terms
         self.handles_in_sessions = handles_in_sessions
         self.budget = budget
+        self.world = world
+        self.typical = typical
+        self.assumed = Said() if assumed is None else assumed
+        self.said = Said()
         self.spawns_may_fail = False
+        self.sent: dict[CostLocation, SentMessage] = {}
+        self._answers: dict[str, int | None] = {}
         self.notes: dict[str, RecordedSend] | None = None
         self.rounds: dict[int, SpendingBound] = {}
         self.running: list[str] = []
@@ -98,6 +162,23 @@ class CostFacts:
         if self.nodes > _MOST_NODES:
             raise QuoteTooLargeError
 
+    def answer_tokens(self, agent: str) -> int | None:
+        """Return the most tokens that an answer of this agent has; None where nothing is known of
+        its model."""
+        if agent not in self._answers:
+            spec = self.agents[agent]
+            terms = self.terms(spec)
+            models = () if terms is None else (terms, *terms.fallbacks)
+            most = max((spec.max_tokens or one.max_tokens for one in models), default=None)
+            self._answers[agent] = spec.max_tokens if most is None else most
+        return self._answers[agent]
+
+    @property
+    def is_noting(self) -> bool:
+        """Sends of rounds are noted, for lists that are known at run time only. What an answer or
+        the world will be has no bound then: it is quoted when it is there."""
+        return self.notes is not None
+
     def keep_round(self, node: Node, once: SpendingBound) -> None:
         """Keep what one round of this loop spends, for who quotes it when its list is known."""
         if self.notes is not None:
@@ -106,6 +187,44 @@ class CostFacts:
     def type(self, node: Node) -> Type:
         """Return the type that the checker found for a node, `ANY` if it found none."""
         return self.checked.types.get(id(node), ANY)
+
+
+class Said:
+    """What a program says elsewhere and reads again: the reasons it fails with, which it may catch,
+    and what it writes into files. A walk assumes some, and notes what it comes by; when it comes by
+    more than it assumed, and used that, it is walked again."""
+
+    def __init__(self, sizes: "dict[str, Size | None] | None" = None) -> None:
+        self.sizes: dict[str, Size | None] = {} if sizes is None else sizes
+        self.is_used = False
+
+    def note(self, what: str, size: Size | None) -> None:
+        """Note that something of this size was said."""
+        size = None if size is None or size.symbols else size
+        self.sizes[what] = greater(self.sizes[what], size) if what in self.sizes else size
+
+    def most(self, what: str) -> Size | None:
+        """Return the size of the longest that is said; nothing where nothing is."""
+        self.is_used = True
+        return self.sizes.get(what, exactly(0))
+
+    def says(self, what: str) -> bool:
+        """Return whether anything like it is said."""
+        self.is_used = True
+        return what in self.sizes
+
+    def covers(self, said: "Said") -> bool:
+        """Return whether a walk that assumed this and noted that needs no other."""
+        return not self.is_used or all(
+            name in self.sizes and greater(self.sizes[name], size) == self.sizes[name]
+            for name, size in said.sizes.items()
+        )
+
+    def boundless_where(self, said: "Said") -> "Said":
+        """Return the same, without bounds where more is said than was assumed."""
+        names = {**self.sizes, **said.sizes}
+        same = {n for n in names if n in self.sizes and self.sizes[n] == said.sizes.get(n)}
+        return Said({name: self.sizes[name] if name in same else None for name in names})
 
 
 class CallOutcome(Struct, frozen=True):
@@ -205,7 +324,7 @@ class CostWalk(TreeWalk[CostScopes]):
 
 
 STATEMENTS: dict[type, Callable[[CostWalk, Any], None]] = {}
-"""The rule of each kind of statement. The module of the quotes fills it when it is imported."""
+"""The rule of each kind of statement. The module of the statements fills it when it is imported."""
 
 
 def as_amount(number: int | None) -> int | float:
@@ -234,26 +353,55 @@ class LoopCost(Struct, frozen=True):
 def loop(
     w: CostWalk,
     node: For | While,
-    body: Callable[[], None],
+    body: Callable[[int | None], None],
     rounds: int | None,
     place: CostLocation,
+    *,
+    differ: bool = False,
 ) -> LoopCost:
-    """Return what all rounds spend; `place` is told where they have no bound."""
+    """Return what all rounds spend; `place` is told where they have no bound. Rounds that `differ`
+    are given their number, and what holds for all of them is asked for by None."""
     if rounds is not None and rounds <= 0:
         return LoopCost(NONE)
+    if w.facts.typical:
+        rounds, differ = _typical_rounds(node, rounds), differ and not _is_left(node)
     before = w.scopes.copy()
-    came = _one_by_one(w, body, rounds, place)
+    came = None
+    if differ and rounds is not None and rounds <= _UNROLLED:
+        came = _one_by_one(w, body, rounds, place, differ=True)
+        if came is None:
+            w.scopes.restore(before)
+    if came is None:
+        came = _one_by_one(w, partial(body, None), rounds, place)
     if came is None:
         w.scopes.restore(before)
         most = inf if rounds is None else rounds
-        once = _in_symbols(w, node, body, rounds)
+        once = _in_symbols(w, node, partial(body, None), rounds)
         came = LoopCost(times(once, most, place), breaks=True, once=once)
     w.over = False
     return came
 
 
+_USUAL_ROUNDS = 10
+
+
+def _typical_rounds(node: For | While, rounds: int | None) -> int:
+    """Return how often a loop runs that may be left before its end: half as often, rounded up."""
+    most = _USUAL_ROUNDS if rounds is None else rounds
+    return (most + 1) // 2 if isinstance(node, While) or _is_left(node) else most
+
+
+def _is_left(node: For | While) -> bool:
+    return any(isinstance(each, Break | Return) for each in below(node.body))
+
+
 def _one_by_one(
-    w: CostWalk, body: Callable[[], None], rounds: int | None, place: CostLocation
+    w: CostWalk,
+    body: Callable[..., None],
+    rounds: int | None,
+    place: CostLocation,
+    *,
+    differ: bool = False,
 ) -> LoopCost | None:
     """Walk round by round until one changes nothing any more: then all that follow are like it.
     Return None where that does not come soon."""
@@ -262,8 +410,8 @@ def _one_by_one(
         if done == _UNROLLED or w.facts.is_long:
             return None
         start = w.scopes.copy()
-        exits.append(start)
-        spent, left = _round(w, body)
+        exits += [] if differ else [start]
+        spent, left = _round(w, partial(body, done) if differ else body)
         exits += left.by_break
         breaks |= bool(left.by_break)
         total, done, once = plus(total, spent), done + 1, worse_of(once, spent)
@@ -273,7 +421,7 @@ def _one_by_one(
             w.scopes.meet(exits)
             return LoopCost(total, done > 1, breaks, once)
         w.scopes.meet(ends)
-        if w.scopes.copy() == start:
+        if not differ and w.scopes.copy() == start:
             rest = inf if rounds is None else rounds - done
             total = plus(total, times(spent, rest, place))
             break
@@ -298,19 +446,25 @@ def _in_symbols(
     names = {name: found for name in assigned_in(node) if (found := w.scopes.find(name))}
     w.facts.loops += 1
     marks = {name: f"{name}@{w.facts.loops}" for name in names}
-    grown = _grown(w, names, marks, body)
+    grown, items = _grown(w, names, marks, body)
     start = {marks[name]: variable.value.size for name, (_, variable) in names.items()}
     before_last = after_rounds(start, grown, None if rounds is None else max(rounds - 1, 0))
-    _put(w, names, {name: _held(v, before_last[marks[name]]) for name, (_, v) in names.items()})
+    held = partial(_held, items)
+    _put(w, names, {n: held(n, v, before_last[marks[n]]) for n, (_, v) in names.items()})
     spent, _ = _round(w, body)
     sizes = after_rounds(start, grown, rounds)
-    _put(w, names, {name: _held(v, sizes[marks[name]]) for name, (_, v) in names.items()})
+    _put(w, names, {n: held(n, v, sizes[marks[n]]) for n, (_, v) in names.items()})
     return spent
 
 
-def _held(variable: CostVariable, size: Size | None) -> ValueBound:
-    typed = of_type(variable.type)
-    return sized(typed, smaller(typed.size, size))
+def _held(
+    items: "dict[str, Held]", name: str, variable: CostVariable, size: Size | None
+) -> ValueBound:
+    typed, held = of_type(variable.type), items.get(name)
+    value = sized(typed, smaller(typed.size, size))
+    if held is None or held.item is NO_ITEM:
+        return value
+    return replace(value, item=held.item, key=held.key)
 
 
 def _put(w: CostWalk, names: Names, values: dict[str, ValueBound]) -> None:
@@ -320,21 +474,71 @@ def _put(w: CostWalk, names: Names, values: dict[str, ValueBound]) -> None:
 
 def _grown(
     w: CostWalk, names: Names, marks: dict[str, str], body: Callable[[], None]
-) -> dict[str, Size | None]:
-    """Return what each variable holds after one round, in what was there before it. A variable
-    without a bound spoils those that take from it, so the round is walked again until no other
-    is spoilt."""
+) -> "tuple[dict[str, Size | None], dict[str, Held]]":
+    """Return what each variable holds after one round, in what was there before it, and the items
+    of lists and maps. A variable without a bound spoils those that take from it, so the round is
+    walked again until no other is spoilt."""
     boundless: set[str] = set()
+    items = {name: held for name, (_, v) in names.items() if (held := _first_items(v)) is not None}
     while names:
         with w.scopes.unwatched(), w.scopes.watch() as seen, w.apart():
-            _put(w, names, {n: _fresh(v, marks[n], n in boundless) for n, (_, v) in names.items()})
+            fresh = {n: _fresh(v, marks[n], n in boundless) for n, (_, v) in names.items()}
+            for name, held in items.items():
+                fresh[name] = replace(fresh[name], item=held.item, key=held.key)
+            _put(w, names, fresh)
             _round(w, body)
+        if _settle(items, {name: seen[names[name][0], name].value for name in items}):
+            continue
         grown = {name: seen[depth, name].value.size for name, (depth, _) in names.items()}
         spoilt = {name for name, size in grown.items() if size is None} - boundless
         if not spoilt:
-            return {marks[n]: None if n in boundless else grown[n] for n in names}
+            return {marks[n]: None if n in boundless else grown[n] for n in names}, items
         boundless |= spoilt
-    return {}
+    return {}, {}
+
+
+class Held(Struct, frozen=True):
+    """The items of a list or map while a loop goes on, and how often they were found to be more
+    than was taken for them."""
+
+    item: ValueBound
+    key: Size | None
+    tries: int = 0
+
+
+def _first_items(variable: CostVariable) -> Held | None:
+    value = variable.value
+    if not isinstance(variable.type, ListOf | MapOf):
+        return None
+    if value.size == exactly(0):
+        return Held(NO_ITEM, exactly(0))
+    return None if value.item is None else Held(value.item, value.key)
+
+
+def _settle(items: dict[str, Held], seen: dict[str, ValueBound]) -> bool:
+    """Take what a round puts into lists for their items; of those that change again and again
+    only the type is known. Return whether the round has to be walked again."""
+    changed = False
+    for name, held in list(items.items()):
+        value = seen[name]
+        new = None if value.item is None else either(held.item, value.item)
+        key = greater(held.key, value.key)
+        if new == held.item and key == held.key:
+            continue
+        changed = True
+        if new is None or _is_symbolic(new) or (key and key.symbols) or held.tries > 1:
+            del items[name]
+        else:
+            items[name] = Held(new, key, held.tries + 1)
+    return changed
+
+
+def _is_symbolic(value: ValueBound) -> bool:
+    """Return whether a bound of it is in what a variable held when a round began."""
+    sizes = (value.size, value.key, value.whole, value.spelled)
+    parts = [each for _, each in value.fields]
+    parts += [] if value.item is None else [value.item]
+    return any(size is not None and size.symbols for size in sizes) or any(map(_is_symbolic, parts))
 
 
 def _fresh(variable: CostVariable, mark: str, is_boundless: bool) -> ValueBound:

@@ -1,12 +1,12 @@
-"""Cost of statements, the quote of a whole program, and the cost of one round of a loop whose list
-is known only at run time (pure).
+"""The quote of a whole program, and the cost of one round of a loop whose list is known only at run
+time (pure).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
 from types import MappingProxyType
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -14,15 +14,13 @@ from vegakit.lang.analysis.cost_bounds import (
     NONE,
     TOO_MUCH,
     Amount,
+    CostLocation,
+    LineCost,
     MissingBound,
     SpendingBound,
-    capped,
     cost_bound,
-    moved,
     multiplied,
-    worse_of,
 )
-from vegakit.lang.analysis.cost_expressions import call_function, evaluate
 from vegakit.lang.analysis.cost_sends import (
     ModelTerms,
     Quote,
@@ -33,275 +31,38 @@ from vegakit.lang.analysis.cost_sends import (
     cost_of,
     part_of,
 )
+from vegakit.lang.analysis.cost_statements import KnownRun, walk_all
 from vegakit.lang.analysis.cost_values import (
     Size,
-    ValueBound,
-    as_symbol,
-    either,
-    exactly,
-    number,
-    of_type,
-    total,
 )
 from vegakit.lang.analysis.cost_walk import (
-    STATEMENTS,
     CostFacts,
-    CostWalk,
+    KnownWorld,
     QuoteTooLargeError,
     RecordedSend,
-    loop,
+    Said,
+    SentMessage,
 )
 from vegakit.lang.check.symbols import Checked
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.codegen.writer import agent_of, bodies_of
 from vegakit.lang.diagnostics import TooMuchWorkError, step_limit
-from vegakit.lang.library import ENDS
 from vegakit.lang.schemas import answer_schema
 from vegakit.lang.syntax.tree import (
     AgentDecl,
-    Assign,
-    Block,
-    Break,
-    Catch,
-    Continue,
-    ExprStmt,
-    For,
-    If,
-    Index,
-    Let,
-    MoneyLit,
-    Monitor,
-    Name,
     Node,
-    Parallel,
-    Return,
-    Session,
     Spawn,
-    Stmt,
     SupervisorDecl,
-    Try,
-    While,
-    Word,
     below,
-    root_of,
 )
-from vegakit.lang.types import BOOL, INT, STR, ListOf, MapOf, Type
+from vegakit.lang.types import BOOL, STR
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.records import canonical
 
-# Statements, walked.
-
-
-_LOOSE = ("warn", "allow")
-
-
-def _let(w: CostWalk, node: Let) -> None:
-    kind = w.facts.type(node)
-    w.scopes.declare(node.name, evaluate(w, node.value), kind)
-
-
-def _assign(w: CostWalk, node: Assign) -> None:
-    value = evaluate(w, node.value)
-    target, root = node.target, root_of(node.target)
-    found = w.scopes.find(root.name)
-    if found is None:
-        return
-    depth, variable = found
-    if isinstance(target, Index):
-        evaluate(w, target.index)
-    if isinstance(target, Name):
-        w.scopes.put(depth, root.name, value)
-    elif isinstance(target, Index) and isinstance(target.of, Name):
-        w.scopes.put(depth, root.name, _with_item(variable.value, variable.type, value))
-    else:
-        w.scopes.put(depth, root.name, of_type(variable.type))
-
-
-def _with_item(of: ValueBound, kind: Type, item: ValueBound) -> ValueBound:
-    """A list keeps its length, a map may have one entry more."""
-    inner = None if of.item is None else either(of.item, item)
-    size = of.size if isinstance(kind, ListOf) else total(of.size, exactly(1))
-    return ValueBound(size, inner)
-
-
-def _expression(w: CostWalk, node: ExprStmt) -> None:
-    evaluate(w, node.value)
-    callee = w.facts.checked.callees.get(id(node.value))
-    w.over = callee is not None and callee.name in ENDS
-
-
-def _return(w: CostWalk, node: Return) -> None:
-    if node.value is not None:
-        w.returned.append(evaluate(w, node.value))
-    w.over = True
-
-
-def _leave(w: CostWalk, node: Break | Continue) -> None:
-    left = w.left[-1]
-    (left.by_break if isinstance(node, Break) else left.by_continue).append(w.scopes.copy())
-    w.over = True
-
-
-def _if(w: CostWalk, node: If) -> None:
-    evaluate(w, node.test)
-    other = node.other
-    ways = [partial(w.block, node.then), partial(w.block, other) if other else _nothing]
-    then, otherwise = w.branches(*ways)
-    w.spend(worse_of(then, otherwise))
-
-
-def _nothing() -> None:
-    pass
-
-
-def _while(w: CostWalk, node: While) -> None:
-    """Its test is asked once more than it has rounds, and past the limit it raises; nothing comes
-    after one that only that can end."""
-    limit = None if node.limit is None else number(evaluate(w, node.limit).size)
-    place = w.place(node, "this loop has no limit")
-    w.raises |= node.limit is not None
-
-    def body() -> None:
-        evaluate(w, node.test)
-        w.block(node.body)
-
-    came = loop(w, node, body, limit, place)
-    w.spend(came.spent)
-    if came.goes_on:
-        evaluate(w, node.test)
-    w.over = isinstance(node.test, Word) and node.test.value is True and not came.breaks
-
-
-def _for(w: CostWalk, node: For) -> None:
-    over = evaluate(w, node.over)
-    kind = w.facts.type(node.over)
-    place = w.place(node, "how often this loop runs has no bound")
-
-    def body() -> None:
-        with w.scopes.block():
-            for name, value, each in _walked(node, over, kind):
-                if w.facts.notes is not None and over.size is None and each == STR:
-                    value = as_symbol(f"item@{id(node)}", STR)  # noqa: PLW2901
-                w.scopes.declare(name, value, each)
-            w.block(node.body)
-
-    came = loop(w, node, body, number(over.size), place)
-    if number(over.size) is None:
-        w.facts.keep_round(node, came.once)
-    w.spend(came.spent)
-
-
-def _walked(node: For, over: ValueBound, kind: Type) -> list[tuple[str, ValueBound, Type]]:
-    *first, last = node.names
-    match kind:
-        case ListOf(inner=inner):
-            key, item = INT, (last, over.item or of_type(inner), inner)
-        case MapOf(inner=inner) if first:
-            key, item = STR, (last, over.item or of_type(inner), inner)
-        case _:
-            key, item = STR, (last, of_type(STR), STR)
-    return [*((name, of_type(key), key) for name in first), item]
-
-
-def _guarded(
-    w: CostWalk, body: Callable[[], None], catches: Sequence[Catch], cap: int | None
-) -> None:
-    """A handler runs when the body has run in part, outside the budget of the body."""
-    before, raised = w.scopes.copy(), w.raises
-    w.raises = False
-    with w.scopes.watch() as seen, w.apart() as spent:
-        body()
-    w.spend(capped(spent[0], cap))
-    if catches and w.raises:
-        ways = [partial(_handler, w, catch) for catch in catches]
-        ways += [] if w.over else [_nothing]
-        w.raises = not any(catch.kind == "" for catch in catches)
-        w.scopes.restore(before)
-        w.scopes.join(seen)
-        w.spend(reduce(worse_of, w.branches(*ways), NONE))
-    w.raises |= raised
-
-
-def _handler(w: CostWalk, catch: Catch) -> None:
-    with w.scopes.block():
-        if catch.reason:
-            w.scopes.declare(catch.reason, of_type(STR), STR)
-        w.block(catch.body)
-
-
-def _try(w: CostWalk, node: Try) -> None:
-    _guarded(w, partial(w.block, node.body), node.catches, None)
-
-
-def _session(w: CostWalk, node: Session) -> None:
-    """One that is larger than what is around it never opens."""
-    cap = number(evaluate(w, node.budget).size)
-    for setting in node.settings:
-        if setting.name == "on_exceed" and getattr(setting.value, "name", "") in _LOOSE:
-            cap = None
-    is_sure = isinstance(node.budget, MoneyLit) and cap is not None
-    never = is_sure and w.cap is not None and (cap or 0) > w.cap
-
-    def body() -> None:
-        w.raises |= w.may_lack or not is_sure
-        if not never:
-            w.scope(cap, lambda: w.block(node.body))
-
-    _guarded(w, body, node.catches, cap)
-
-
-def _parallel(w: CostWalk, node: Parallel) -> None:
-    def body() -> None:
-        is_over = False
-        for task in node.body.body:
-            w.over = False
-            w.statement(task)
-            is_over |= w.over
-        w.over = is_over
-
-    _guarded(w, body, node.catches, None)
-
-
-def _monitor(w: CostWalk, node: Monitor) -> None:
-    """Walk its body, which runs once, perhaps when the sessions around it are over."""
-    evaluate(w, node.of)
-    before = w.scopes.copy()
-    cap, w.cap, loops, w.left = w.cap, None, w.left, []
-    with w.scopes.watch() as seen, w.apart() as spent, w.scopes.block():
-        w.scopes.declare(node.reason, of_type(STR), STR)
-        w.block(node.body)
-    w.cap, w.left, w.over = cap, loops, False
-    w.scopes.restore(before)
-    w.scopes.join(seen)
-    w.spend(moved(spent[0]))
-
-
-STATEMENTS.update(
-    {
-        Let: _let,
-        Assign: _assign,
-        ExprStmt: _expression,
-        Return: _return,
-        Break: _leave,
-        Continue: _leave,
-        If: _if,
-        While: _while,
-        For: _for,
-        Try: _try,
-        Session: _session,
-        Parallel: _parallel,
-        Monitor: _monitor,
-        Block: CostWalk.block,
-    }
-)
-assert STATEMENTS.keys() == {*get_args(Stmt)}
-
-
 # The quote of a whole program.
 
 
-_MAIN = "main"
 _AS_WRITTEN: Mapping[str, int] = MappingProxyType({})
 _FEW = 40
 """So many processes a program may always spawn."""
@@ -313,36 +74,66 @@ def quote(
     budget: int | None = None,
     ceiling: int | None = None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
+    known: KnownRun | None = None,
+    *,
+    typical: bool = False,
 ) -> Quote:
     """Quote a program that was checked without errors. `budget` is the run's own, of which parts
     are set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for
-    agents by name, in place of what is written."""
+    agents by name, in place of what is written; `known` is what is known of a run. With
+    `typical` it also says what a run usually spends, which takes as long again."""
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
-    try:
-        with step_limit():
-            facts = facts_of(checked, terms, budget, max_tokens)
-            spent = walk_all(facts)
-            if spent.processes > _FEW:
-                facts = facts_of(checked, terms, budget, max_tokens)
-                facts.spawns_may_fail = True
-                spent = walk_all(facts)
-    except (QuoteTooLargeError, TooMuchWorkError, RecursionError):
+    make = partial(facts_of, checked, terms, budget, max_tokens)
+    walked = _tried(partial(make, None if known is None else known.world), known)
+    if walked is None and known is not None:
+        walked = _tried(make, known)  # less is followed without the world
+    if walked is None:
         gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
         return Quote(most, None, None, (), (gap,))
-    return _with_caps(spent, checked.main, inf if most is None else most)
+    quoted = _with_caps(*walked, checked.main, inf if most is None else most)
+    if not typical:
+        return quoted
+    make = partial(make, None if known is None else known.world, typical=True)
+    usual = _tried(make, known)
+    total = inf if usual is None else min(usual[0].total, inf if most is None else most)
+    if quoted.total is not None:
+        total = min(total, quoted.total)
+    return replace(quoted, typical=None if total == inf else round(total))
 
 
-def walk_all(facts: CostFacts) -> SpendingBound:
-    """Return what the whole program spends at most."""
-    unit, budget = facts.checked.units[facts.checked.main], facts.budget
-    walk = CostWalk(facts, unit, budget, may_lack=budget is not None)
-    if _MAIN not in facts.bodies:
-        walk.all(walk.unit.source.body)
-        return walk.spent
-    _, decl = facts.bodies[_MAIN]
-    given = tuple(of_type(facts.type(param)) for param in decl.params)
-    return call_function(walk, _MAIN, given).spent
+_Walked: TypeAlias = tuple[SpendingBound, CostFacts]
+
+
+def _tried(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked | None:
+    """Return what is spent, None if that would take too long to find out."""
+    try:
+        with step_limit():
+            return _spent(make, known)
+    except (QuoteTooLargeError, TooMuchWorkError, RecursionError):
+        return None
+
+
+_MOST_WALKS = 4
+
+
+def _spent(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked:
+    """Walk, and again where the program says more elsewhere than the walk assumed, or spawns more
+    than it may always."""
+    assumed, may_fail = Said(), False
+    facts, spent = make(assumed=assumed), NONE
+    for walk in range(_MOST_WALKS + 1):
+        facts = make(assumed=assumed)
+        facts.spawns_may_fail = may_fail
+        spent = walk_all(facts, known)
+        if assumed.covers(facts.said) and (may_fail or spent.processes <= _FEW):
+            break
+        may_fail |= spent.processes > _FEW
+        if not assumed.covers(facts.said):
+            is_last = walk >= _MOST_WALKS - 2
+            assumed = assumed.boundless_where(facts.said) if is_last else facts.said
+            assumed.is_used = False
+    return spent, facts
 
 
 def facts_of(
@@ -350,6 +141,10 @@ def facts_of(
     terms: Terms,
     budget: int | None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
+    world: KnownWorld | None = None,
+    assumed: Said | None = None,
+    *,
+    typical: bool = False,
 ) -> CostFacts:
     """Return the facts about a program that every walk needs."""
     agents: dict[str, AgentSpec] = {}
@@ -362,7 +157,17 @@ def facts_of(
     nodes = (node for unit in checked.units.values() for node in below(unit.source))
     loose = not any(map(_has_own_wallet, nodes))
     bodies = dict(bodies_of(checked))
-    return CostFacts(checked, agents, bodies, terms, handles_in_sessions=loose, budget=budget)
+    return CostFacts(
+        checked,
+        agents,
+        bodies,
+        terms,
+        handles_in_sessions=loose,
+        budget=budget,
+        world=world,
+        assumed=assumed,
+        typical=typical,
+    )
 
 
 def _has_own_wallet(node: Node) -> bool:
@@ -372,7 +177,7 @@ def _has_own_wallet(node: Node) -> bool:
     return isinstance(node, SupervisorDecl)
 
 
-def _with_caps(spent: SpendingBound, main: str, budget: Amount) -> Quote:
+def _with_caps(spent: SpendingBound, facts: CostFacts, main: str, budget: Amount) -> Quote:
     total = min(spent.total, budget)
     unbounded = dict.fromkeys(
         Unbounded(gap.place.file, gap.place.line, gap.place.what, _cap(spent, gap, budget))
@@ -382,17 +187,27 @@ def _with_caps(spent: SpendingBound, main: str, budget: Amount) -> Quote:
         unbounded[Unbounded(main, 1, TOO_MUCH, _known(budget))] = None
     rest = min(spent.apart + spent.of_processes, budget)
     lines = tuple(
-        QuotedLine(
-            place.file,
-            place.line,
-            place.what,
-            _known(share.calls),
-            _known(min(share.inside + min(share.rest, rest), budget)),
-        )
+        _line(place, share, facts.sent.get(place), min(share.rest, rest), budget)
         for place, share in sorted(spent.shares.items())
     )
     return Quote(
         _known(total), _known(spent.calls), _known(spent.processes), lines, tuple(unbounded)
+    )
+
+
+def _line(
+    place: CostLocation, share: LineCost, sent: SentMessage | None, rest: Amount, budget: Amount
+) -> QuotedLine:
+    sent = SentMessage(1, None, None) if sent is None else sent
+    return QuotedLine(
+        place.file,
+        place.line,
+        place.what,
+        _known(share.calls),
+        _known(min(share.inside + rest, budget)),
+        sent.tries,
+        sent.size,
+        sent.max_tokens,
     )
 
 
