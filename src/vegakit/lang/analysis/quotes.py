@@ -49,6 +49,7 @@ from vegakit.lang.analysis.cost_walk import (
     CostWalk,
     QuoteTooLargeError,
     RecordedSend,
+    as_amount,
     loop,
 )
 from vegakit.lang.check.symbols import Checked
@@ -87,7 +88,7 @@ from vegakit.lang.syntax.tree import (
 )
 from vegakit.lang.types import BOOL, INT, STR, ListOf, MapOf, Type
 from vegakit.money import Money
-from vegakit.prices import PriceRow, PriceTier
+from vegakit.prices import PriceRow, PriceTier, paid_repeats
 from vegakit.records import canonical
 
 # Statements, walked.
@@ -313,24 +314,49 @@ def quote(
     budget: int | None = None,
     ceiling: int | None = None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
+    repeats: int | None = None,
 ) -> Quote:
     """Quote a program that was checked without errors. `budget` is the run's own, of which parts
     are set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for
-    agents by name, in place of what is written."""
+    agents by name, in place of what is written. `repeats` is how many of a hundred sends may be
+    repeated and paid once more, None where every agent's own `retry` says so."""
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
     try:
         with step_limit():
-            facts = facts_of(checked, terms, budget, max_tokens)
-            spent = walk_all(facts)
-            if spent.processes > _FEW:
-                facts = facts_of(checked, terms, budget, max_tokens)
-                facts.spawns_may_fail = True
-                spent = walk_all(facts)
+            spent = _spending(checked, terms, budget, max_tokens)
     except (QuoteTooLargeError, TooMuchWorkError, RecursionError):
         gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
         return Quote(most, None, None, (), (gap,))
-    return _with_caps(spent, checked.main, inf if most is None else most)
+    sends = spent.sends
+    if budget is not None and repeats is not None:
+        # The run does not know of the budget when its pool is made.
+        sends = max(sends, as_amount(sends_of(checked)))
+    pool = None if repeats is None or sends == inf else paid_repeats(int(sends), repeats)
+    return _with_caps(spent, checked.main, inf if most is None else most, pool)
+
+
+def sends_of(checked: Checked) -> int | None:
+    """Return how many sends a program may make, each counted once, whatever they cost; None where
+    nothing bounds them. By it a run has its pool of paid repeats."""
+    try:
+        with step_limit():
+            sends = _spending(checked, lambda _: _FREE, None, _AS_WRITTEN).sends
+    except (QuoteTooLargeError, TooMuchWorkError, RecursionError):
+        return None
+    return _known(sends)
+
+
+def _spending(
+    checked: Checked, terms: Terms, budget: int | None, max_tokens: Mapping[str, int]
+) -> SpendingBound:
+    facts = facts_of(checked, terms, budget, max_tokens)
+    spent = walk_all(facts)
+    if spent.processes > _FEW:
+        facts = facts_of(checked, terms, budget, max_tokens)
+        facts.spawns_may_fail = True
+        spent = walk_all(facts)
+    return spent
 
 
 def walk_all(facts: CostFacts) -> SpendingBound:
@@ -372,8 +398,10 @@ def _has_own_wallet(node: Node) -> bool:
     return isinstance(node, SupervisorDecl)
 
 
-def _with_caps(spent: SpendingBound, main: str, budget: Amount) -> Quote:
-    total = min(spent.total, budget)
+def _with_caps(spent: SpendingBound, main: str, budget: Amount, pool: int | None) -> Quote:
+    """Return the quote. `pool` is how many repeats are paid, None as many as each send may have."""
+    repeats: Amount = inf if pool is None else pool
+    total = min(spent.total if pool is None else spent.repeats.within(pool), budget)
     unbounded = dict.fromkeys(
         Unbounded(gap.place.file, gap.place.line, gap.place.what, _cap(spent, gap, budget))
         for gap in spent.gaps
@@ -386,13 +414,22 @@ def _with_caps(spent: SpendingBound, main: str, budget: Amount) -> Quote:
             place.file,
             place.line,
             place.what,
-            _known(share.calls),
-            _known(min(share.inside + min(share.rest, rest), budget)),
+            _known(share.calls if pool is None or not share.calls else share.sends),
+            _known(
+                min(share.inside + min(share.rest, rest), budget, share.repeats.within(repeats))
+            ),
         )
         for place, share in sorted(spent.shares.items())
     )
+    calls = spent.calls if pool is None or not spent.calls else spent.sends
     return Quote(
-        _known(total), _known(spent.calls), _known(spent.processes), lines, tuple(unbounded)
+        _known(total),
+        _known(calls),
+        _known(spent.processes),
+        lines,
+        tuple(unbounded),
+        pool,
+        _known(spent.sends),
     )
 
 
