@@ -24,7 +24,7 @@ from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.host import Agent, run_program
 from vegakit.money import Money
 from vegakit.policy import Backoff, RetryRule
-from vegakit.prices import PriceRow, PriceTier
+from vegakit.prices import PAID_REPEATS, PriceRow, PriceTier
 from vegakit.program import AdmittedProgram, AgentBody, ProgramRights, RefusedProgram
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
@@ -87,7 +87,7 @@ async def run_one(source: str, seed: int, folder: Path) -> Seen:
         await rt.ask(agent, "go")
         body = rt.program.registry.code["planner"]
         assert isinstance(body, AgentBody)
-        admitted = body.authors["run_program"].admit(source, "vega")
+        admitted = body.authors["run_program"].admit(source, "vega", PAID_REPEATS)
         left = await _left(rt)
         spent = await rt.spent()
     message = planner.requests[-1].messages[-1]
@@ -130,10 +130,11 @@ def faults_of(seen: Seen) -> list[str]:
         return [name for name, is_so in found.items() if is_so]
     manifest = admitted.manifest
     named = {line.name for line in manifest.agents}
-    quoted_calls = admitted.quoted.calls
+    quoted = admitted.quoted
+    most = None if quoted.calls is None else quoted.calls + (quoted.paid_repeats or 0)
     found |= {
         "above the quote": seen.spent > admitted.cost,
-        "more calls than quoted": quoted_calls is not None and seen.calls > quoted_calls,
+        "more calls than quoted": most is not None and seen.calls > most,
         "agent outside the manifest": not seen.asked <= named,
         "tool outside the manifest": bool(seen.looked)
         and "look" not in {*manifest.tools, *manifest.unknown},

@@ -49,6 +49,15 @@ def pays(*amounts: int) -> Scene:
     return scene
 
 
+def quoted_repeats(house: House) -> str:
+    """Tell how many repeats the quote of a program counts."""
+    agent = "agent Writer { model fast  max_tokens 50 }\n"
+    house.write({"one.vega": agent + 'fn main() -> str { return Writer <- "a"; }'})
+    said = house.run_well("vega", "cost", "one.vega").out
+    found = re.search(r"at most \d+ paid repeats", said)
+    return found[0] if found else said
+
+
 def calls(tool: str, **given: object) -> Scene:
     """Tell what a tool of the MCP server returned."""
 
@@ -471,6 +480,13 @@ PLACE_ROWS = (
     ),
     Row(
         "bounds.repeats", "bounds.repeats = 2", pays(1, 1, 1), "ok; 3 paid", "LimitReached; 2 paid"
+    ),
+    Row(
+        "bounds.paid_repeats",
+        "bounds.paid_repeats = 0",
+        quoted_repeats,
+        "at most 2 paid repeats",
+        "at most 0 paid repeats",
     ),
     Row("permissions.mode", 'permissions.mode = "read-only"', pays(1), "ok; 1 paid", "ok; 0 paid"),
     Row(

@@ -143,7 +143,9 @@ async def play(
             return played
         error = played.page.get("error", {})
         played.errors.append(f"{error.get('name')}: {error.get('reason')}")
-        if error.get("name") != "BudgetExceeded" or not written.is_bound:
+        # So many kills use up the paid repeats, and then a life waits for money.
+        is_short = error.get("name") == "BudgetExceeded" and written.is_bound
+        if error.get("name") != "Paused" and not is_short:
             played.trouble = f"{played.errors[-1]} {child.complained[-300:]}"
             return played
         if played.raises >= 5:

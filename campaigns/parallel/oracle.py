@@ -8,7 +8,8 @@
 | failures that pass                          | a request fails once                            |
 | stumbles: crashes in every other life       | a new life answers; of what answers in turn     |
 | failures that stay, crashes, silence        | the same request always fails alike             |
-| answers that do not fit their type          | asked again, the conversation is another        |
+| answers that do not fit their type, or are  | asked again, the conversation is another; one   |
+| empty                                       | model in four is careless, which empties a pool |
 """
 
 import re
@@ -64,6 +65,7 @@ class Oracle(ScriptedModel):
     def __init__(self, seed: int, name: str, clock: Clock) -> None:
         super().__init__("", name)
         self._seed = seed
+        self._is_careless = seed % 4 == 3
         self._time = clock
         self._failed: Counter[int] = Counter()
 
@@ -114,12 +116,14 @@ class Oracle(ScriptedModel):
         if request.tools and rounds < _MOST_TOOL_ROUNDS and draw.below(100) < 75:
             parts = [_call(request, draw, index) for index in range(1 + draw.below(2))]
         elif request.output is not None:
-            fits = draw.below(100) < 80
+            fits = draw.below(100) < (40 if self._is_careless else 80)
             wrong = {"no": draw.below(9)}
             parts = [Text(_json(_value(request.output.json_schema, draw) if fits else wrong))]
         else:
             words = [_WORDS[draw.below(len(_WORDS))] for _ in range(1 + draw.below(3))]
             parts = [Text(" ".join([*words, str(draw.below(100))]))]
+            if self._is_careless and draw.below(100) < 40:
+                parts = []
         calls = any(isinstance(part, ToolCall) for part in parts)
         said = 1 + draw.below(request.settings.max_tokens)
         usage = Usage(self.bound_input(request), said)

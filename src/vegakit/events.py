@@ -79,10 +79,12 @@ class Refused(Struct, frozen=True, tag=True):
 class Unknown(Struct, frozen=True, tag=True, omit_defaults=True):
     """Sent, and our side died before the answer was recorded: charged at its reservation. With
     `again` it failed a run that goes on: what it cost stays spent, and it is asked again whatever
-    the retry rule says."""
+    the retry rule says. It was `cut` if it was begun early and the program had not come to it: then
+    our death is why it is asked again, and no person."""
 
     charged: Money
     again: bool = False
+    cut: bool = False
 
 
 class EffectCancelled(Struct, frozen=True, tag=True, omit_defaults=True):

@@ -14,15 +14,27 @@ from vegakit.money import Money, cost, dollars
 
 __all__ = [
     "DEFAULT_SEND_BUDGET",
+    "PAID_REPEATS",
     "PriceRow",
     "PriceTier",
     "bill",
+    "paid_repeats",
     "worst_case",
 ]
 
 
 DEFAULT_SEND_BUDGET = dollars("$0.50")
 """What a send to an agent with tools may spend where nobody says."""
+
+PAID_REPEATS = 20
+"""Of a hundred quoted sends, so many may be repeated and paid once more where nobody says."""
+_LEAST_REPEATS = 2
+
+
+def paid_repeats(sends: int, percent: int) -> int:
+    """Return how many repeats that may be billed a run of so many quoted sends may make, all its
+    sends together. What is known to be unbilled is not counted."""
+    return max(_LEAST_REPEATS, -(-sends * percent // 100)) if percent else 0
 
 
 class PriceTier(Struct, frozen=True):

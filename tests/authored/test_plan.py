@@ -31,19 +31,20 @@ async def test_the_plan_is_refused_with_its_dear_line_and_then_runs() -> None:
     def watch(rt: Runtime) -> None:
         rt.on(ProcessSpawned, lambda news: begun.append(news.path.rpartition("/")[2]))
 
-    played = await play(call(PLAN), call(REPAIRED), answers="a b c", max_cost="$0.25", watch=watch)
+    played = await play(call(PLAN), call(REPAIRED), answers="a b c", max_cost="$0.20", watch=watch)
     refused, ran = played.told
-    assert refused.startswith("refused (cost), nothing was run: it may cost $1.1")
-    assert "Most expensive is line 3: `reader <-`, at most 2,130 calls" in refused
+    assert refused.startswith("refused (cost), nothing was run: it may cost $0.2")
+    assert "Most expensive is line 3: `reader <-`, at most 355 sends" in refused
     share = re.search(r"(\d+) % of today's count", refused)
     assert share is not None
     assert 355 * int(share[1]) // 100 >= 60
-    assert "session budget $0.25 {" in refused
+    assert "355 sends, at most 71 paid repeats" in refused
+    assert "session budget $0.20 {" in refused
     assert played.last["result"] == 180
     assert played.last["printed"] == "60 parts\n"
     account = played.last["account"]
     assert account["calls"] == len(played.reader.requests) == 60
-    assert dollars(account["spent"]) <= dollars(account["quote"]) <= dollars("$0.25")
+    assert dollars(account["spent"]) <= dollars(account["quote"]) <= dollars("$0.20")
     assert ran.count("$") == 2
     assert [name.partition("~")[0] for name in begun] == ["planner", "run_program", "reader"]
 
@@ -69,7 +70,7 @@ class Gathered:
     def now(self) -> int:
         return 0
 
-    async def wait_until(self, _: int) -> None:
+    async def wait_until(self, at_ms: int) -> None:
         self.waiting += 1
         if self.waiting == self._wanted:
             self._all_there.set()

@@ -23,7 +23,7 @@ from vegakit.program import (
 )
 from vegakit.program.protocol import ProcessSpec
 
-DEAR = 'for i in range(600) { reader <- "x"; }'
+DEAR = 'for i in range(5000) { reader <- "x"; }'
 ASKS = 'for i in range(20) { reader <- "x"; }'
 SECRET = 'program may [fs::read]\nprint(file::read("secret.txt"));'
 WRITES = 'program may [fs::write] file::write("inside/a.txt", "mine");'
@@ -83,8 +83,8 @@ def quote_too_low_and_part_not_opened(patch: pytest.MonkeyPatch) -> None:
 def quote_too_low(patch: pytest.MonkeyPatch) -> None:
     real = quoting.quote
 
-    def low(*given: Any) -> Any:
-        told = real(*given)
+    def low(*given: Any, **named: Any) -> Any:
+        told = real(*given, **named)
         return structs.replace(told, total=(told.total or 0) // 200)
 
     patch.setattr(admission, "quote", low)

@@ -170,7 +170,7 @@ async def test_more_than_is_left_for_the_turn_is_refused() -> None:
     """Even if the tool would allow it."""
     played = await play(call(ASK), planner={"budget": "$0.05", "max_tokens": 100})
     assert played.last["result"] == "fine"
-    dear = ASK.replace("{ let", '{ for i in range(40) { reader <- "a"; } let')
+    dear = ASK.replace("{ let", '{ for i in range(100) { reader <- "a"; } let')
     played = await play(call(dear), planner={"budget": "$0.05", "max_tokens": 100})
     assert played.told[0].startswith("refused (room)")
     assert not played.reader.requests

@@ -61,6 +61,35 @@ def test_a_call_is_sent_once_more_at_each_resume(home: Home) -> None:
 
 
 @scripted(first="one", second=[Hang(), "two"])
+def test_a_call_cut_off_when_no_paid_repeat_is_left_waits_for_money(home: Home) -> None:
+    """The quote has no repeat for it, so nothing is sent before a person adds to the budget."""
+    home.add("[bounds]\npaid_repeats = 0\n")
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    for _ in range(2):
+        paused = home.vega("resume")
+        assert paused.status == 1, paused
+        assert "the run has no paid repeat for it" in paused.err
+        assert "vega resume --budget '+$1'" in paused.err
+    assert home.asked == ["first", "second one"]
+    gone_on = home.vega("resume", "--budget", "+$1")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first=[Hang(), "one"], second=[Hang(), Hang(), Hang(), "two"])
+def test_the_pool_of_a_killed_run_is_the_same_in_each_life(home: Home) -> None:
+    """Two repeats, taken by whichever sends were cut off; what is added pays for one more."""
+    home.killed(1, "-m", "vegakit", "run", home.write(TWO))
+    home.killed(3, "-m", "vegakit", "resume")
+    home.killed(4, "-m", "vegakit", "resume")
+    assert "its 2 are used up" in home.vega("resume").err
+    home.killed(5, "-m", "vegakit", "resume", "--budget", "+$0.0003")
+    assert "its 2 are used up" in home.vega("resume").err
+    assert home.vega("resume", "--budget", "+$0.0003").out == "one two\n"
+    assert len(home.asked) == 6
+
+
+@scripted(first="one", second=[Hang(), "two"])
 def test_a_call_that_is_never_resent_is_told_to_the_program(home: Home) -> None:
     """What it does not catch fails it, and a person may then have it sent all the same."""
     home.add('[limits.default.retry]\nresend_unknown = "never"\n')

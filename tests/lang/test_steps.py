@@ -79,7 +79,7 @@ def test_check_compile_and_quote_share_what_is_allowed() -> None:
         compile_program(found)
         told = quote(found, FREE)
     assert told.total is not None
-    with step_limit(whole // 2):
+    with step_limit(whole // 3):
         assert quote(checked(source), FREE).total is None
 
 

@@ -15,6 +15,7 @@ from vegakit.lang.analysis.effects import EffectSet
 from vegakit.lang.analysis.speculation import SpeculationRules
 from vegakit.lang.codegen.bytecode import Module, Op
 from vegakit.program.core import Core
+from vegakit.program.paid_repeats import PaidRepeats
 from vegakit.program.processes import Incarnations
 from vegakit.program.speculation import Speculation
 from vegakit.program.wallets import Wallets
@@ -201,6 +202,10 @@ def _met_in_spite_of_a_conflict(put: Put) -> None:
     put(Lookahead, "_met", met)
 
 
+def _repeats_at_once(put: Put) -> None:
+    put(PaidRepeats, "_is_next", lambda self, process, message_id: True)
+
+
 def _waste_not_told(put: Put) -> None:
     put(Speculation, "waste", lambda self, *_: None)
 
@@ -267,6 +272,7 @@ FAULTS: dict[str, Callable[[Put], None]] = {
     "what was heard after it is kept, versions off": _heard_after_stays,
     "older calls under way are forgotten": _older_forgotten,
     "money for older calls is not kept": _no_money_beside,
+    "paid repeats are taken out of turn": _repeats_at_once,
     "what a region touches is forgotten, versions off": _region(effect_set=EffectSet()),
     "what a region writes stays known, versions off": _region(writes=frozenset()),
     "missing answers are taken for empty": _missing_is_empty,

@@ -26,7 +26,7 @@ def test_a_program_may_be_stored_at_any_step() -> None:
 
 def test_faults_of_every_kind_happen() -> None:
     """Else the invariants hold for nothing."""
-    tally = run_seeds(range(150))
+    tally = run_seeds(range(200))
     assert len(tally.faults) >= 32
     assert min(tally.faults.values()) >= 3
 

@@ -23,6 +23,7 @@ from vegakit.agent.actions import (
     TurnAction,
     TurnFailed,
     TurnRule,
+    call_failed,
     check_settings,
 )
 from vegakit.agent.turn import Check, Count, Turn, TurnPhase
@@ -47,5 +48,6 @@ __all__ = [
     "TurnFailed",
     "TurnPhase",
     "TurnRule",
+    "call_failed",
     "check_settings",
 ]

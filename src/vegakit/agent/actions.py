@@ -92,11 +92,13 @@ class ToolOutcome(Struct, frozen=True, omit_defaults=True):
 
 class AskModel(Struct, frozen=True, tag=True):
     """`tokens` is the most that its input is billed as, counted once: of a long conversation that
-    takes as long as the rest of a step."""
+    takes as long as the rest of a step. `instead` is what the turn fails with if the answer before
+    may not be asked for once more."""
 
     request: ModelRequest
     step: int
     tokens: int
+    instead: "TurnFailed | None" = None
 
 
 class Summarise(Struct, frozen=True, tag=True):

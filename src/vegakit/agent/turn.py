@@ -350,7 +350,7 @@ class Turn(Struct, omit_defaults=True):
         self.spent.on_answered(reply.usage)
         is_cut = reply.finish is Finish.LENGTH
         if is_cut and self.truncated < self.rule.truncated_replies:
-            return self._on_truncated(reply.message, count)
+            return self._on_truncated(reply, count)
         if failed := unusable(self.rule, reply):
             return self._fail(failed)
         self.truncated = 0
@@ -467,10 +467,12 @@ class Turn(Struct, omit_defaults=True):
         self.empty_replies += 1
         if self.empty_replies > 1:
             return self._fail(empty_answer(self.rule))
-        return self._ask_again(_EMPTY if self.rule.tools else _NO_TOOLS, count)
+        why = _EMPTY if self.rule.tools else _NO_TOOLS
+        return self._ask_again(why, empty_answer(self.rule), count)
 
-    def _on_truncated(self, message: AssistantMessage, count: Count) -> TurnAction:
+    def _on_truncated(self, reply: ModelReply, count: Count) -> TurnAction:
         """Only its text is kept: half a call has no arguments, and half a thought no signature."""
+        message = reply.message
         self.truncated += 1
         if text := message.text.rstrip():
             # Without its last blanks, which some providers refuse at the end of an answer.
@@ -479,7 +481,8 @@ class Turn(Struct, omit_defaults=True):
         calls = _CUT_CALLS if message.tool_calls else ""
         parts = _CUT_PARTS if self.rule.tools else ""
         most = self.rule.settings.max_tokens
-        return self._ask_again(_CUT.format(most=f"{most:,}", calls=calls, parts=parts), count)
+        why = _CUT.format(most=f"{most:,}", calls=calls, parts=parts)
+        return self._ask_again(why, unusable(self.rule, reply), count)
 
     def _on_text(self, message: AssistantMessage, check: Check | None, count: Count) -> TurnAction:
         self.messages += (message,)
@@ -493,11 +496,13 @@ class Turn(Struct, omit_defaults=True):
         if self.problems > self.rule.output_retries:
             return self._fail(broken_contract(self.rule, problem))
         told = problem.encode(errors="replace")[:MOST_TOLD].decode(errors="ignore")
-        return self._ask_again(f"Your answer does not fit: {told}. Answer again.", count)
+        why = f"Your answer does not fit: {told}. Answer again."
+        return self._ask_again(why, broken_contract(self.rule, problem), count)
 
-    def _ask_again(self, why: str, count: Count) -> TurnAction:
+    def _ask_again(self, why: str, instead: TurnFailed | None, count: Count) -> TurnAction:
         self.messages += (user_message(why),)
-        return self._ask(count)
+        action = self._ask(count)
+        return replace(action, instead=instead) if isinstance(action, AskModel) else action
 
     def _ask(self, count: Count) -> TurnAction:
         def size(earlier: tuple[Message, ...]) -> int:

@@ -306,6 +306,7 @@ class _Cost:
         self._ceiling = settings.budget_rule if self._budget is None else None
         self._left = _left_of_period(settings) if self._ceiling else None
         self._default = settings.budget.default
+        self._repeats = settings.bounds.paid_repeats
         self.quoted = self._quote({})
         self._journal = _journal(chosen)
         runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
@@ -316,9 +317,9 @@ class _Cost:
             self._tuned = token_advice(runs, self._journal, agents) if self._journal else []
 
     def _quote(self, max_tokens: Mapping[str, int]) -> Quote:
-        known = self._known
+        book, known, repeats = self._book, self._known, self._repeats
         return quote(
-            self._checked, self._book, self._budget, self._cap, max_tokens, known, typical=True
+            self._checked, book, self._budget, self._cap, max_tokens, known, repeats, typical=True
         )
 
     @property
@@ -439,6 +440,9 @@ def render_quote(quoted: Quote, name: str, look: Look = PIPE) -> str:
 
 def _summary(quoted: Quote, name: str, look: Look) -> str:
     calls = "calls without bound" if quoted.calls is None else count(quoted.calls, "call")
+    if quoted.calls is not None and quoted.paid_repeats is not None:
+        repeats = count(quoted.paid_repeats, "paid repeat") if quoted.calls else ""
+        calls = count(quoted.calls, "send") + (repeats and f", at most {repeats}")
     if quoted.total is None:
         bound = look.paint(_NO_BOUND, Tone.BAD)
         return f"{one_line(name)}: {bound} on what it may spend, in {calls}"
@@ -531,6 +535,7 @@ def _as_json(quoted: Quote) -> dict[str, Any]:
         "typical_usd": to_usd(quoted.typical),
         "sends": quoted.sends,
         "calls": quoted.calls,
+        "paid_repeats": quoted.paid_repeats,
         "processes": quoted.processes,
         "lines": [
             {"file": one.file, "line": one.line, "what": one.what}

@@ -428,6 +428,7 @@ class BoundsTable(Table, frozen=True):
     width: Annotated[Count, _says("how many children one process may have", 200)] = 50
     living: Annotated[Count, _says("how many processes may live at once", 5_000)] = 1_000
     repeats: Annotated[Count, _says("how often one ask may make the same tool call", 10)] = 5
+    paid_repeats: Annotated[Window, _says("repeats a program may pay, in % of its sends", 50)] = 20
 
 
 class McpTable(Table, frozen=True):
@@ -446,9 +447,7 @@ class McpTable(Table, frozen=True):
     readable: Annotated[
         Folders, _says("what else it needs to read, such as another Python", ["/opt/python"])
     ] = ()
-    path: Annotated[
-        Folders, _says("searched for programs before the system's", ["/opt/python/bin"])
-    ] = ()
+    path: Annotated[Folders, _says("searched before the system's folders", ["/opt/bin"])] = ()
     env: Annotated[
         tuple[str, ...],
         Meta(title="a list of names of variables"),

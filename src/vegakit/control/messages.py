@@ -226,7 +226,8 @@ class UnboundedLine(Struct, frozen=True):
 
 class CostReply(Struct, frozen=True):
     """A quote, line by line. A figure is None where nothing sets a bound; `left` is what the asked
-    system may still spend."""
+    system may still spend. `calls` counts each send once, and `paid_repeats` how many of them may
+    be made and paid once more."""
 
     at_most: str | None
     calls: int | None
@@ -234,6 +235,7 @@ class CostReply(Struct, frozen=True):
     lines: tuple[CostLine, ...]
     unbounded: tuple[UnboundedLine, ...]
     left: str
+    paid_repeats: int | None = None
 
 
 class FlowReply(Struct, frozen=True):

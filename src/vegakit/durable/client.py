@@ -116,6 +116,7 @@ class TemporalConnection:
         state = Program(
             ProgramId(program_id or fresh),
             tenant=TenantId(tenant),
+            # Without a pool of paid repeats: nobody could add money to a run that waits for it.
             bounds=bounds or Bounds(window=DEFAULT_WINDOW),
         )
         await self.client.start_workflow(

@@ -7,9 +7,8 @@ Loaded with the first agent that writes programs or is quoted: it needs the lang
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.errors import BugError
@@ -59,6 +58,10 @@ class AgentBodies(Protocol):
         ...
 
 
+_Written: TypeAlias = tuple[str, str, int | None]
+"""Source and language of a program, and how many of a hundred sends may be paid once more."""
+
+
 class HostAuthor:
     """Implements `program.Author`."""
 
@@ -76,26 +79,32 @@ class HostAuthor:
         self._given = {agent.name: _GivenAgent(agent, registry) for agent in tool.agents}
         self._grant = self._all_it_may_use(model_registry)
         self._admission_service = admission_service
-        self._known: OrderedDict[tuple[str, str], AdmittedProgram | RefusedProgram] = OrderedDict()
+        self._known: OrderedDict[_Written, AdmittedProgram | RefusedProgram] = OrderedDict()
+        self._permits: dict[int | None, PreparedGrant] = {}
         self._installed: dict[str, str] = {}
 
-    def admit(self, source: str, language: str) -> AdmittedProgram | RefusedProgram:
+    def admit(
+        self, source: str, language: str, repeats: int | None
+    ) -> AdmittedProgram | RefusedProgram:
         """Return the verdict on a program that a model wrote."""
-        key = source, language
+        key = source, language, repeats
         if key not in self._known:
-            self._keep(key, admit(source, language, self._grant))
+            self._keep(key, admit(source, language, self._permit(repeats).grant))
         return self._known[key]
 
     def warm(self) -> None:
         """Start the admission while the model still thinks."""
         self._admission_service.warm()
 
-    async def prepare_admission(self, written: Sequence[tuple[str, str]], client: str) -> None:
+    async def prepare_admission(
+        self, written: Sequence[tuple[str, str]], client: str, repeats: int | None
+    ) -> None:
         """The sources and languages of one answer, in a process of its own, so that `admit` only
         has to look them up; as many as a turn may try. They are the latest that are known when
         this ends, whatever others sent meanwhile."""
-        found: dict[tuple[str, str], AdmittedProgram | RefusedProgram] = {}
-        for key in dict.fromkeys(written[: self.most * MOST_TRIES]):
+        found: dict[_Written, AdmittedProgram | RefusedProgram] = {}
+        for source, language in dict.fromkeys(written[: self.most * MOST_TRIES]):
+            key = source, language, repeats
             verdict = self._known.get(key) or await self._reviewed(key, client)
             if verdict is not None:
                 found[key] = verdict
@@ -103,30 +112,31 @@ class HostAuthor:
             self._keep(key, verdict)
 
     async def _reviewed(
-        self, key: tuple[str, str], client: str
+        self, key: "_Written", client: str
     ) -> AdmittedProgram | RefusedProgram | None:
         """Return the verdict, or None for a bug: the state machine comes to it again and crashes
         the process of whoever sent the program, as it does where nobody was ahead."""
-        source, language = key
+        source, language, repeats = key
         if len(source) > MOST_BYTES:
             return None
         try:
             reviewed = await self._admission_service.inspect_program(
-                AdmissionRequest.ADMIT, source, language, self._permit, client
+                AdmissionRequest.ADMIT, source, language, self._permit(repeats), client
             )
         except BugError:
             return None
         return reviewed.verdict
 
-    def _keep(self, key: tuple[str, str], verdict: AdmittedProgram | RefusedProgram) -> None:
+    def _keep(self, key: "_Written", verdict: AdmittedProgram | RefusedProgram) -> None:
         self._known.pop(key, None)
         self._known[key] = verdict
         if len(self._known) > max(_KEPT, 2 * self.most * MOST_TRIES):
             self._known.popitem(last=False)
 
-    @cached_property
-    def _permit(self) -> PreparedGrant:
-        return PreparedGrant(self._grant)
+    def _permit(self, repeats: int | None) -> PreparedGrant:
+        if repeats not in self._permits:
+            self._permits[repeats] = PreparedGrant(replace(self._grant, repeats=repeats))
+        return self._permits[repeats]
 
     def install(self, prefix: str, accepted: AdmittedProgram) -> str:
         """Put the bodies of an admitted program."""

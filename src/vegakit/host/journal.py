@@ -30,6 +30,7 @@ from vegakit.ids import EffectKey, ProgramId, new_program_id
 from vegakit.money import Money
 from vegakit.policy import NotDisplayable, escape_json
 from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
+from vegakit.program import Bounds
 from vegakit.store import MemoryStore, ReplayJournal
 
 if TYPE_CHECKING:
@@ -107,11 +108,12 @@ class JournaledRun:
         ledger: Ledger,
         now: int,
         resume: Callable[[str], Awaitable[Container[EffectKey]]],
+        paid_repeats: int | None = None,
     ) -> "JournaledRun":
         """Begin a run, or take one up. `resume` is told which run goes on, and says what of it was
-        not begun."""
+        not begun; `paid_repeats` is the rule that a new one keeps to."""
         program = new_program_id(now, secrets.token_bytes(10))
-        new = RunRecord(program, now, _command(), str(Path.cwd()))
+        new = RunRecord(program, now, _command(), str(Path.cwd()), paid_repeats=paid_repeats)
         which = resume_target()
         if journal.shared:
             run = await _begun_in_shared(journal, new, which)
@@ -126,6 +128,17 @@ class JournaledRun:
         tools = CutOffTools.ASK if which is None else which.tools
         recovered = await recover(journal, ledger, now, not_started, tools)
         return cls(journal, run, recovered, is_resumed=True)
+
+    def bounds(self, bounds: Bounds) -> Bounds:
+        """Return the bounds of the run, with what a person added to its budget when it went on. It
+        goes on by the rule it began with, or its recorded answers would not be found."""
+        ceiling = None if bounds.ceiling is None else bounds.ceiling + self.run.raised
+        return structs.replace(
+            bounds,
+            ceiling=ceiling,
+            raised=self.run.raised,
+            paid_repeats=self.run.paid_repeats,
+        )
 
     async def reopen(self, error: BaseException, replayed: Container[EffectKey]) -> None:
         """Mark the outcomes that failed the run as not final: they are asked again when it goes

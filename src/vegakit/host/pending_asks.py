@@ -404,11 +404,12 @@ class LocalEffectContexts:
         if not isinstance(outcome, Answered) or not isinstance(outcome.value, ModelReply):
             return
         authors, path = self._authors_of(effect)
+        repeats = self.machine.state.bounds.paid_repeats
         for name, author in authors.items():
             calls = (part for part in outcome.value.message.parts if isinstance(part, ToolCall))
             given = [source_in(call.arguments) for call in calls if call.name == name]
             written = [(one[0], one[1]) for one in given if not isinstance(one, str)]
-            await author.prepare_admission(written, path)
+            await author.prepare_admission(written, path, repeats)
 
     def warm(self, effect: Effect) -> None:
         """Start the admission while the model still thinks."""

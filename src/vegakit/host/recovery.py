@@ -232,7 +232,8 @@ async def recover(
             await journal.drop(begun.key)
         else:
             lost.add(begun.key)
-            await journal.record(begun.key, structs.replace(outcome, again=begun.speculative))
+            early = begun.speculative
+            await journal.record(begun.key, structs.replace(outcome, again=early, cut=early))
     return Recovered(frozenset(lost), frozenset(undecided))
 
 

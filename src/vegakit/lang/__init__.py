@@ -12,6 +12,7 @@ from vegakit.lazy import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vegakit.ids import ANY_AGENT as ANY_AGENT
+    from vegakit.lang.analysis.cost_bounds import CostBound as CostBound
     from vegakit.lang.analysis.cost_sends import (
         ModelTerms as ModelTerms,
         Quote as Quote,
@@ -129,6 +130,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "vegakit.ids": "ANY_AGENT",
+        "analysis.cost_bounds": "CostBound",
         "analysis.cost_sends": ("ModelTerms Quote QuotedLine SendTerms Unbounded cost_of in_order"),
         "analysis.dataflow": (
             "DataflowGraph DataflowLink DataflowStep LinkKind ShownStep StepKind deciding_links "

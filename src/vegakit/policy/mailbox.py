@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from vegakit.errors import InvalidRuleError
@@ -176,6 +177,13 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
         line = self.line or []
         place = bisect_left(line, number, key=_NUMBER)
         return place < len(line) and line[place].number == number
+
+    def change(self, number: int, message: M) -> None:
+        """Put another message in the place of one that is out."""
+        line = self.line or []
+        place = bisect_left(line, number, 0, self.out, key=_NUMBER)
+        if place < self.out and line[place].number == number:
+            line[place] = replace(line[place], message=message)
 
     def taken(self, number: int) -> MailboxEntry[M] | None:
         """One that is out, without committing it."""

@@ -134,7 +134,8 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     """One run of a program, as a journal keeps it: enough to start it again. `raised` is how much
     its budget was raised while it was paused. One process may make several runs one after another:
     `first` is the first of them, and `number` which of them this is, counted from 0. One that
-    `is_given_up` ended before it was done."""
+    `is_given_up` ended before it was done. `paid_repeats` is its pool in percent of its sends; None
+    is the rule of runs from before there were pools."""
 
     program: ProgramId
     started_ms: int
@@ -145,6 +146,7 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     first: ProgramId = ProgramId("")
     number: int = 0
     is_given_up: bool = False
+    paid_repeats: int | None = None
 
 
 RecordedOutcome: TypeAlias = tuple[Digest, EffectOutcome | None]

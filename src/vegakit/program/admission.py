@@ -250,7 +250,8 @@ def _with(terms: ModelTerms | None, key: str, count: Callable[[str], Count]) -> 
 @dataclass(frozen=True)
 class ProgramGrant:
     """Everything that a program may use. `agents` are given to it by name; `models` are those that
-    its own agents may name; `tools` and `types` come from Python; `terms` say what models cost."""
+    its own agents may name; `tools` and `types` come from Python; `terms` say what models cost.
+    `repeats` of a hundred sends may be paid once more; None: as each agent's `retry` says."""
 
     max_cost: Money
     may: ProgramRights
@@ -260,6 +261,7 @@ class ProgramGrant:
     tools: Mapping[str, Signature] = field(default_factory=dict[str, Signature])
     types: Mapping[str, Type] = field(default_factory=dict[str, Type])
     languages: tuple[str, ...] = ("vega",)
+    repeats: int | None = None
 
 
 @dataclass(frozen=True)
@@ -317,7 +319,7 @@ def judge(checked: Checked, grant: ProgramGrant) -> AdmittedProgram | RefusedPro
         return _listed(RefusalReason.AGENTS, "its agents hold more than you were given", wrong)
     if wrong := missing_rights(manifest, grant.may, _known(grant)):
         return _listed(RefusalReason.RIGHTS, "it would touch what is not granted", wrong)
-    quoted = quote(checked, grant.terms)
+    quoted = quote(checked, grant.terms, repeats=grant.repeats)
     if quoted.total is None:
         return unbounded(quoted, grant.max_cost)
     if quoted.total > grant.max_cost:
@@ -447,7 +449,8 @@ def _inspected(
         return Inspection(is_sound, shown, page)
     match request:
         case AdmissionRequest.COST:
-            return Inspection(is_sound, shown, page, quoted=quote(checked, grant.terms))
+            quoted = quote(checked, grant.terms, repeats=grant.repeats)
+            return Inspection(is_sound, shown, page, quoted=quoted)
         case AdmissionRequest.EXPLAIN:
             manifest, whole = manifest_of(checked), dataflow_of(checked)
             flows = tuple(replace(flow, links=flow.links[:MOST_LINKS]) for flow in whole)

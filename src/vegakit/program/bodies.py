@@ -51,8 +51,9 @@ _MAILBOX = MailboxRule()
 
 class Author(Protocol):
     """An author lets the model of an agent write programs: at most `most` in a turn, nested
-    `nested` deep, each for at most `timeout_ms` and `cost`. `install` adds the bodies of a program
-    to the code, under names that start with `prefix`, and returns the name of its main function;
+    `nested` deep, each for at most `timeout_ms` and `cost`. `admit` quotes a program in which
+    `repeats` of a hundred sends may be paid once more. `install` adds the bodies of a program to
+    the code, under names that start with `prefix`, and returns the name of its main function;
     `remove` removes them."""
 
     @property
@@ -67,7 +68,9 @@ class Author(Protocol):
     @property
     def cost(self) -> Money: ...
 
-    def admit(self, source: str, language: str) -> "AdmittedProgram | RefusedProgram": ...
+    def admit(
+        self, source: str, language: str, repeats: int | None
+    ) -> "AdmittedProgram | RefusedProgram": ...
 
     def install(self, prefix: str, accepted: "AdmittedProgram") -> str: ...
 
@@ -247,7 +250,7 @@ def restore(code: Code, made: AuthoredProgram) -> None:
     author = author_of(code, made)
     if author is None:
         return
-    admitted = author.admit(made.source, made.language)
+    admitted = author.admit(made.source, made.language, made.repeats)
     if isinstance(admitted, RefusedProgram):
         raise ProgramChanged(_REFUSED_NOW.format(tool=made.tool, why=admitted.text))
     author.install(made.prefix, admitted)

@@ -193,6 +193,14 @@ class Core:
             process, message_id = sender, int(place[0])
         return None
 
+    def place_of(self, message: ProcessMessage) -> tuple[str, ProcessRecord, int, str] | None:
+        """Return where a message comes from: the process, the message that this works on, and the
+        word for this one in it. None if it does not come from a fiber or from a call of a tool."""
+        sender, number = self.state.processes.get(message.sender), _MESSAGE_ID.match(message.ask)
+        if sender is None or number is None:
+            return None
+        return message.sender, sender, int(number[0]), message.ask[number.end() + 1 :]
+
     @property
     def is_settling(self) -> bool:
         """Return whether the outcome of a cancelled effect has not arrived yet."""
@@ -341,6 +349,19 @@ class Core:
         self.state.turns += 1
         heapq.heappush(self.state.timers, Timer(due_ms, self.state.turns, kind, of, message_id))
 
+    def park(self, path: str, message_id: int) -> None:
+        """Let a send wait for its turn in the program."""
+        self.state.parked[f"{path}|{message_id}"] = path, message_id, self.now
+
+    def is_put_off(self, path: str, message_id: int) -> bool:
+        """Return whether the deadline of a message does not hold now: it waits for its turn, or it
+        did and was given more time."""
+        process = self.state.processes.get(path)
+        taken = process.mailbox.taken(message_id) if process and process.mailbox else None
+        due_ms = None if taken is None else taken.message.deadline_ms
+        is_later = due_ms is not None and due_ms > self.now
+        return is_later or f"{path}|{message_id}" in self.state.parked
+
     def post_at(self, due_ms: int, to: str, message: ProcessMessage) -> None:
         """Post a message later."""
         self.wake_at(due_ms, TimerKind.POST, to)
@@ -472,6 +493,11 @@ class Worker:
 
     def on_timer(self, path: str, process: ProcessRecord, message_id: int) -> None:
         """Wake what waits in the process."""
+
+    def is_next(self, path: str, process: ProcessRecord, message_id: int, word: str) -> bool:
+        """Return whether all that the process began before `word`, for the same message, is
+        over."""
+        return True
 
     def drop(self, path: str, process: ProcessRecord, message_id: int) -> None:
         """Stop the work on one message."""

@@ -93,6 +93,10 @@ class FiberWorker(Worker):
         if run is not None:
             self._close(run)
 
+    def is_next(self, path: str, process: ProcessRecord, message_id: int, word: str) -> bool:
+        run = self._run_of(path, process, message_id)
+        return run is None or run.vm.is_next(word)
+
     def abandon(self, path: str, process: ProcessRecord) -> None:
         for message_id in list(process.fibers or ()):
             run = self._run_of(path, process, message_id)

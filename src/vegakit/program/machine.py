@@ -89,7 +89,8 @@ class Machine:
         programs = AuthoredPrograms(core, self._incarnations, self._spawner, self.wallets)
         tools = ToolRounds(core, self._incarnations, self._spawner, programs)
         self._incarnations.workers = _Workers(self._worker)
-        self._incarnations.workers[AgentBody] = SendWorker(core, self.wallets, tools)
+        self._sends = SendWorker(core, self._incarnations, self.wallets, tools)
+        self._incarnations.workers[AgentBody] = self._sends
         self._on: dict[type[Any], Callable[[Any], None]] = {
             OutcomeArrived: self._on_outcome,
             Post: lambda event: core.post(event.to, event.message, event.dedupe),
@@ -155,14 +156,16 @@ class Machine:
         return out
 
     def _settle_down(self) -> None:
-        core = self._core
-        while core.pending_results or core.ready or self._supervisors.busy:
+        core, goes_on = self._core, True
+        while goes_on:
             if core.pending_results:
                 self._incarnations.on_result(*core.pending_results.popleft())
             elif self._supervisors.busy:
                 self._supervisors.carry_out_next()
-            else:
+            elif core.ready:
                 self._incarnations.work(core.ready.popleft())
+            else:
+                goes_on = self._sends.release()
 
     def _on_spawn(self, event: Spawn) -> None:
         for _ in range(event.count):
@@ -207,9 +210,11 @@ class Machine:
                 self._incarnations.on_patience_lost(timer.of, timer.message_id)
             case TimerKind.POST:
                 self._core.post(timer.of, self.state.put_off.pop(timer.turn))
-            case TimerKind.DEADLINE:
+            case TimerKind.DEADLINE if not self._core.is_put_off(timer.of, timer.message_id):
                 cause = self._core.in_flight_for(timer.of, timer.message_id)
                 self._incarnations.time_out(timer.of, timer.message_id, cause)
+            case TimerKind.DEADLINE:
+                pass
 
     def _on_cancel(self, event: CancelAsk) -> None:
         place = self.state.asks.get(event.ask)

@@ -341,6 +341,7 @@ class Incarnations:
         state = self._core.state
         self._wallets.close(path, process)
         del state.processes[path]
+        state.pools.pop(path, None)
         forget_names(state, path, process)
         self._core.forget_authored(path)
         if process.spawner:

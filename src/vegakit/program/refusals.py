@@ -139,6 +139,8 @@ def _cheaper(quoted: "Quote", most: Money) -> tuple[str, ...]:
 
 def _at_most(quoted: "Quote") -> str:
     calls = "" if quoted.calls is None else f" in {quoted.calls:,} calls"
+    if quoted.calls is not None and quoted.paid_repeats is not None:
+        calls = f" in {quoted.calls:,} sends, at most {quoted.paid_repeats:,} paid repeats"
     return f"{_amount(Money(quoted.total or 0))}{calls}"
 
 
@@ -146,7 +148,8 @@ def _most_expensive(quoted: "Quote") -> str:
     if not quoted.lines:
         return ""
     line = max(quoted.lines, key=_cost_rank)
-    calls = "" if line.calls is None else f", at most {line.calls:,} calls"
+    what = "calls" if quoted.paid_repeats is None else "sends"
+    calls = "" if line.calls is None else f", at most {line.calls:,} {what}"
     worst = "no bound" if line.worst is None else f"at most {_amount(Money(line.worst))}"
     return f"Most expensive is line {line.line}: `{line.what}`{calls}, {worst}."
 

@@ -1,17 +1,20 @@
-"""Limits of a send besides money: breaker, rate limiter, attempts, repetition (pure).
+"""Limits of a send besides money: breaker, rate limiter, attempts, repetition; and what an agent
+remembers of its sends (pure).
 
-They are applied in the program, so that the program can catch their errors. Attempts are counted
+Limits are applied in the program, so that the program can catch their errors. Attempts are counted
 over all incarnations of a process.
 """
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from vegakit.agent import PlannedCall
+from vegakit.conversation import Conversation, Message
 from vegakit.errors import AgentFailed, CircuitOpen, LimitReached, RateLimited
-from vegakit.events import Answered, EffectOutcome, Failed, Refused
+from vegakit.events import Answered, EffectOutcome, Failed, Refused, Unknown
 from vegakit.policy import (
     TRANSIENT,
     Admitted,
@@ -31,9 +34,9 @@ from vegakit.policy import (
 )
 from vegakit.program.bodies import AgentBody
 from vegakit.program.core import Core
-from vegakit.program.messages import MessageFailed
+from vegakit.program.messages import MessageFailed, as_record
 from vegakit.program.protocol import BreakerClosed, BreakerOpened
-from vegakit.program.state import Guard, PriorAttempts, ProcessRecord, Send
+from vegakit.program.state import Call, Guard, PriorAttempts, ProcessRecord, Send
 from vegakit.records import digest128
 
 # The breaker and rate limiter of an agent.
@@ -176,6 +179,12 @@ def count_attempt(prior_attempts: PriorAttempts, step: int, model: int, by: int 
         prior_attempts.fallback_calls = counts
 
 
+def note_paid(prior_attempts: PriorAttempts, step: int, *, is_paid: bool) -> None:
+    """Note whether a call of this step may have been billed."""
+    if is_paid and step not in prior_attempts.paid:
+        prior_attempts.paid += (step,)
+
+
 # Models that are not available: the agent asks its next one.
 
 
@@ -193,6 +202,17 @@ def unavailable(outcome: EffectOutcome) -> str:
             return reason
         case _:
             return ""
+
+
+def in_full(reason: str, call: Call) -> str:
+    """Return why a call failed, with what was tried before it."""
+    return "; ".join((reason, *call.unavailable))
+
+
+def tries_before(outcome: Failed | Refused | Unknown, call: Call) -> str:
+    """Return how often a model was asked that failed each time, where it was more than once."""
+    asked = call.retry.attempts if isinstance(outcome, Failed) else 1
+    return f"; it was asked {asked} times" if asked > 1 else ""
 
 
 def attempts_exhausted(path: str, asked: int) -> MessageFailed:
@@ -220,3 +240,38 @@ def repeated_call(send: Send, calls: Sequence[PlannedCall], most: int) -> Messag
                 "Bounds(repeats=…)",
             )
     return None
+
+
+# Memory: what was said to a process before.
+
+
+_SPEAKING = 64
+"""How many processes have what was said to them as records."""
+
+
+def remembered(process: ProcessRecord) -> tuple[Message, ...]:
+    """Return what was said to a process before."""
+    if process.memory is None:
+        return ()
+    if isinstance(process.memory, msgspec.Raw):
+        return msgspec.json.decode(process.memory, type=Conversation).messages
+    return as_record(Conversation, process.memory).messages
+
+
+class Memories:
+    """Keeps what was said. The processes that spoke last have it as records, since to write and
+    read all of it in every turn would take a long conversation longer and longer; of the others it
+    is text, which takes a fraction of the memory."""
+
+    def __init__(self) -> None:
+        self._speaking: dict[int, ProcessRecord] = {}
+
+    def keep(self, process: ProcessRecord, conversation: Conversation) -> None:
+        """Keep a conversation as the memory of a process."""
+        process.memory = conversation
+        self._speaking.pop(id(process), None)
+        self._speaking[id(process)] = process
+        if len(self._speaking) > _SPEAKING:
+            quiet = self._speaking.pop(next(iter(self._speaking)))
+            if isinstance(quiet.memory, Conversation):
+                quiet.memory = msgspec.Raw(msgspec.json.encode(quiet.memory))

@@ -8,7 +8,7 @@ An agent without memory answers many messages at once, each in its own conversat
 memory answers them in turn, and adds a conversation to its memory when the answer is committed.
 """
 
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -24,8 +24,9 @@ from vegakit.agent import (
     TurnAction,
     TurnFailed,
     TurnPhase,
+    call_failed,
 )
-from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
+from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.effects import CallModel, Commit
 from vegakit.errors import AgentFailed, BugError, LimitReached
 from vegakit.events import (
@@ -62,6 +63,8 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
+from vegakit.program.paid_repeats import PaidRepeats, lacks_repeat, may_be_billed, owed_by
+from vegakit.program.processes import Incarnations
 from vegakit.program.protocol import (
     CallQueued,
     CallRetried,
@@ -71,26 +74,25 @@ from vegakit.program.protocol import (
 )
 from vegakit.program.send_limits import (
     Guards,
+    Memories,
     WaitUntil,
     attempts_before,
     attempts_exhausted,
     count_attempt,
+    in_full,
     keep_attempts,
+    note_paid,
+    remembered,
     repeated_call,
     resume_attempts,
+    tries_before,
     unavailable,
 )
 from vegakit.program.state import Call, InFlightEffect, ProcessRecord, Send, TimerKind
 from vegakit.program.tool_calls import ToolRounds
 from vegakit.program.wallets import SendBudgets, Wallets
 
-T = TypeVar("T")
-
-_SPECULATIVE_PRIORITY = 5
-"""Speculative calls wait for the limiters behind all other calls."""
-
-_SPEAKING = 64
-"""How many processes have what was said to them as records."""
+_SPECULATIVE_PRIORITY = 5  # they wait for the limiters behind all other calls
 
 
 class OpenSend(NamedTuple):
@@ -110,12 +112,15 @@ class OpenSend(NamedTuple):
 class SendWorker(Worker):
     """Runs agents: each message they take is a send, with a turn of its own."""
 
-    def __init__(self, core: Core, wallets: Wallets, tools: ToolRounds) -> None:
+    def __init__(
+        self, core: Core, incarnations: Incarnations, wallets: Wallets, tools: ToolRounds
+    ) -> None:
         super().__init__(core)
         self._budgets = SendBudgets(wallets)
         self._guards = Guards(core)
+        self._repeats = PaidRepeats(core, incarnations)
         self._tools = tools
-        self._speaking: dict[int, ProcessRecord] = {}
+        self._memories = Memories()
 
     def work(self, path: str, process: ProcessRecord) -> None:
         body = self._body(process)
@@ -167,7 +172,10 @@ class SendWorker(Worker):
     def abandon(self, path: str, process: ProcessRecord) -> None:
         for message_id, send in (process.sends or {}).items():
             send.prior_attempts.spent += self._budgets.spent(path, send)
-            self._give_up(OpenSend(path, process, message_id, send))
+            at = OpenSend(path, process, message_id, send)
+            if send.call is not None:
+                note_paid(send.prior_attempts, send.call.step, is_paid=self._is_calling(at))
+            self._give_up(at)
             if not send.touched:
                 keep_attempts(process, message_id, send.prior_attempts)
             else:
@@ -214,7 +222,7 @@ class SendWorker(Worker):
         if process.sends is None:
             process.sends = {}
         process.sends[message_id] = send
-        history = (self._memory(process) if body.memory else ()) or prompt.history
+        history = (remembered(process) if body.memory else ()) or prompt.history
         speculative = self._core.speculative(message)
         if body.memory and speculative is not None:
             speculative.remembers, speculative.memory = True, process.memory
@@ -236,12 +244,13 @@ class SendWorker(Worker):
             case Finished():
                 self._finish(at, action)
             case TurnFailed(error, reason, is_outage):
-                failure = MessageFailed(error, reason, cause=cause, is_outage=is_outage)
-                self._fail(at, failure)
+                self._fail(at, MessageFailed(error, reason, cause=cause, is_outage=is_outage))
 
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
         at.send.call = call = self._call(at, action.step, action.request, action.tokens)
         at.send.pieces = ()
+        tools, paid = bool(self._body(at.process).rule.tools), at.send.prior_attempts.paid
+        call.owes = owed_by(at.path, action, paid, has_tools=tools)
         self._issue(at, call)
 
     def _call(self, at: OpenSend, step: int, request: ModelRequest, tokens: int) -> Call:
@@ -260,6 +269,10 @@ class SendWorker(Worker):
             failure = attempts_exhausted(path, asked)
             if not self._fall_back(at, call, failure.reason):
                 self._on_refused(at, failure)
+            return
+        if (repeats := self._repeats.take(path, process, message_id, call)) is not True:
+            if isinstance(repeats, MessageFailed):
+                self._fail(at, repeats)
             return
         guard, now = self._guard(process), self._core.now
         verdict = self._guards.enter(guard, body, who, call.tokens, call.queued_ms)
@@ -305,12 +318,27 @@ class SendWorker(Worker):
             + (_SPECULATIVE_PRIORITY if self._core.is_speculative(process, message_id) else 0),
         )
 
+    def is_next(self, path: str, process: ProcessRecord, message_id: int, word: str) -> bool:
+        send = (process.sends or {}).get(message_id)
+        return send is None or all(index in send.outcomes for index in range(int(word)))
+
+    def release(self) -> bool:
+        """Let a parked send go on whose turn has come, and return whether there was one."""
+        if (place := self._repeats.next_parked()) is None:
+            return False
+        process = self._core.state.processes.get(place[0])
+        at = None if process is None else self._open(place[0], process, place[1])
+        if at is not None and at.send.call is not None:
+            self._issue(at, at.send.call)
+        return True
+
     def _on_model(self, at: OpenSend, flight: InFlightEffect, outcome: EffectOutcome) -> None:
         process, send, body = at.process, at.send, self._body(at.process)
         call, turn = send.call, send.turn
         if call is None:
             raise BugError(f"{at.path} got the answer to a call that it did not make")
         self._guards.leave(self._guard(process), at.who, call.permit, outcome)
+        note_paid(send.prior_attempts, call.step, is_paid=may_be_billed(outcome))
         send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
@@ -325,13 +353,12 @@ class SendWorker(Worker):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
-                reason = _in_full(f"{failed.reason}{_tries(outcome, call)}", call)
+                reason = in_full(f"{failed.reason}{tries_before(outcome, call)}", call)
                 action = msgspec.structs.replace(failed, reason=reason)
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None
-        # An answer that arrived is kept; where every model failed, a run that goes on asks them
-        # again from the first.
+        # An answer is kept; where every model failed, a run that goes on asks again from the first.
         arrived = isinstance(outcome, Answered) and _is_bound(action)
         self._go_on(at, action, () if arrived else (*call.given_up, flight.effect.key))
 
@@ -340,24 +367,26 @@ class SendWorker(Worker):
     ) -> bool:
         """Ask the same model once more, or the next one of the agent; or return False."""
         verdict = self._verdict(at, call, outcome)
+        reason = in_full(f"{call_failed(outcome).reason}{tries_before(outcome, call)}", call)
+        owes = lacks_repeat(outcome, reason, (*call.given_up, key))
         if isinstance(verdict, RetryAt):
             self._commit(at, key)
             call.occurrence += 1
+            call.owes = owes or call.owes
             self._core.wake_at(verdict.at_ms, TimerKind.SEND, at.path, at.message_id)
-            if isinstance(outcome, Failed):
-                self._tell_retry(at, call, outcome.reason, verdict)
+            self._tell_retry(at, call, outcome, verdict)
             return True
         # That no time was left for a retry is known by this host alone, unless the outcome says so:
         # a run that goes on could decide otherwise, and not find the answer of the next model.
         if verdict.reason is GiveUpReason.DEADLINE or not (why := unavailable(outcome)):
             return False
-        return self._fall_back(at, call, why, key)
+        return self._fall_back(at, call, why, key, owes)
 
-    def _tell_retry(self, at: OpenSend, call: Call, reason: str, verdict: RetryAt) -> None:
-        attempts, wait_ms = call.retry.rule.max_attempts, verdict.at_ms - self._core.now
-        model = call.request.model
-        news = CallRetried(at.path, model, reason, verdict.attempt, attempts, wait_ms)
-        self._core.out.append(news)
+    def _tell_retry(self, at: OpenSend, call: Call, outcome: object, verdict: RetryAt) -> None:
+        if isinstance(outcome, Failed):
+            waits = call.retry.rule.max_attempts, verdict.at_ms - self._core.now
+            facts = call.request.model, outcome.reason, verdict.attempt, *waits
+            self._core.out.append(CallRetried(at.path, *facts))
 
     def _verdict(
         self, at: OpenSend, call: Call, outcome: Failed | Refused | Unknown
@@ -385,7 +414,14 @@ class SendWorker(Worker):
                     retry_after_ms=outcome.retry_after_ms,
                 )
 
-    def _fall_back(self, at: OpenSend, call: Call, why: str, key: EffectKey | None = None) -> bool:
+    def _fall_back(
+        self,
+        at: OpenSend,
+        call: Call,
+        why: str,
+        key: EffectKey | None = None,
+        owes: MessageFailed | None = None,
+    ) -> bool:
         """Ask the next model of the agent that the request fits, at its own price and with its own
         retries. It is another occurrence at the same place, so that a run that goes on finds the
         failure first, and then the answer."""
@@ -407,6 +443,7 @@ class SendWorker(Worker):
             following.occurrence = call.occurrence + 1
             following.unavailable = (*call.unavailable, *tried)
             following.given_up = (*call.given_up, *(() if key is None else (key,)))
+            following.owes = owes or call.owes
             self._issue(at, following)
             return True
         call.unavailable += tried[1:]
@@ -421,7 +458,7 @@ class SendWorker(Worker):
     def _on_refused(self, at: OpenSend, failure: MessageFailed) -> None:
         failed = at.send.turn.on_model_failed(Refused(failure.error, failure.reason))
         call = at.send.call
-        reason = failed.reason if call is None else _in_full(failed.reason, call)
+        reason = failed.reason if call is None else in_full(failed.reason, call)
         cause = () if call is None else call.given_up
         self._fail(at, MessageFailed(failed.error, reason, cause=cause))
 
@@ -477,7 +514,7 @@ class SendWorker(Worker):
         path, process, message_id, send = at
         conversation = send.turn.conversation
         if self._body(process).memory:
-            self._remember(process, conversation)
+            self._memories.keep(process, conversation)
         reply = AgentReply(
             finished.output_text,
             conversation,
@@ -528,25 +565,6 @@ class SendWorker(Worker):
             self._guards.leave(self._guard(at.process), at.who, at.send.call.permit)
         self._budgets.give_back(at.path, at.send)
 
-    def _memory(self, process: ProcessRecord) -> tuple[Message, ...]:
-        if process.memory is None:
-            return ()
-        if isinstance(process.memory, msgspec.Raw):
-            return msgspec.json.decode(process.memory, type=Conversation).messages
-        return as_record(Conversation, process.memory).messages
-
-    def _remember(self, process: ProcessRecord, conversation: Conversation) -> None:
-        """Keep what was said. The processes that spoke last have it as records, since to write and
-        read all of it in every turn would take a long conversation longer and longer; of the others
-        it is text, which takes a fraction of the memory."""
-        process.memory = conversation
-        self._speaking.pop(id(process), None)
-        self._speaking[id(process)] = process
-        if len(self._speaking) > _SPEAKING:
-            quiet = self._speaking.pop(next(iter(self._speaking)))
-            if isinstance(quiet.memory, Conversation):
-                quiet.memory = msgspec.Raw(msgspec.json.encode(quiet.memory))
-
     def _deadline(self, at: OpenSend) -> int | None:
         taken = self._taken_message(at.process, at.message_id)
         return None if taken is None else taken.message.deadline_ms
@@ -575,17 +593,6 @@ def _is_bound(action: TurnAction) -> bool:
     """Return whether a bound of ours ended the turn. What arrived before it is as good as ever and
     not bought again: a run that goes on comes to the bound again, or past one that was raised."""
     return isinstance(action, TurnFailed) and action.error == LimitReached.__name__
-
-
-def _in_full(reason: str, call: Call) -> str:
-    """Return why a call failed, with what was tried before it."""
-    return "; ".join((reason, *call.unavailable))
-
-
-def _tries(outcome: Failed | Refused | Unknown, call: Call) -> str:
-    """Return how often a model was asked that failed each time, where it was more than once."""
-    asked = call.retry.attempts if isinstance(outcome, Failed) else 1
-    return f"; it was asked {asked} times" if asked > 1 else ""
 
 
 def _check(send: Send, body: AgentBody) -> Check | None:

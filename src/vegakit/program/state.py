@@ -33,7 +33,7 @@ from vegakit.policy import (
     Signals,
     SupervisorMachine,
 )
-from vegakit.program.messages import ProcessMessage
+from vegakit.program.messages import MessageFailed, ProcessMessage
 from vegakit.program.protocol import GroupSpec, ProcessSpec
 from vegakit.value_types import Type
 
@@ -106,16 +106,21 @@ class Call(Struct, omit_defaults=True):
     """Since when it waits for the agent's own limiter; 0 if it does not."""
     unavailable: tuple[str, ...] = ()
     given_up: tuple[EffectKey, ...] = ()
+    owes: MessageFailed | None = None
+    """What the send fails with if no paid repeat is left, of a call that is one and has not taken
+    it from the pool yet."""
 
 
 class PriorAttempts(Struct, omit_defaults=True):
     """The record of ended incarnations on a message: what they spent, and how often they made the
     call of each step. The next incarnation continues with the same part of the wallet and the same
-    attempts. `fallback_calls` are those of other models than the first, by `step.model`."""
+    attempts. `fallback_calls` are those of other models than the first, by `step.model`; `paid` are
+    the steps of which a call may have been billed."""
 
     spent: int = 0
     calls: dict[int, int] = {}
     fallback_calls: dict[str, int] = {}
+    paid: tuple[int, ...] = ()
 
 
 class Send(Struct, omit_defaults=True):
@@ -198,7 +203,8 @@ class BudgetSession(Struct, omit_defaults=True):
     """A budget around a part of what a process does. `inside` is the session around it; `sends`
     counts the sends in it without a result. After its end it is closed as soon as `sends` is 0 and
     nothing is held in it. A loop in it that may cost more than `confirm` needs an approval;
-    speculative calls in it may cost no more than `speculate`."""
+    speculative calls in it may cost no more than `speculate`. That of a stand-in took
+    `repeats` from the pool, which it gives back if no more than `once` was spent."""
 
     owner: str
     inside: str = ""
@@ -206,6 +212,8 @@ class BudgetSession(Struct, omit_defaults=True):
     sends: int = 0
     confirm: int | None = None
     speculate: int | None = None
+    repeats: int = 0
+    once: int = 0
 
 
 class ProcessRecord(Struct, omit_defaults=True, gc=False):
@@ -241,7 +249,7 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
 class AuthoredProgram(Struct, omit_defaults=True):
     """A program that a model wrote, for the process that runs it. `by` is the body of the agent
     whose `tool` admitted it; the names of its own bodies start with `prefix`. `ask` identifies its
-    result."""
+    result; `repeats` is what it was quoted with."""
 
     by: str
     tool: str
@@ -251,6 +259,7 @@ class AuthoredProgram(Struct, omit_defaults=True):
     ask: str
     calls: int = 0
     printed: str = ""
+    repeats: int | None = None
 
 
 class Supervision(Struct, omit_defaults=True):
@@ -321,7 +330,9 @@ class Bounds(Struct, frozen=True):
     much fuel a compiled program uses before other processes have their turn. `window` is how many
     speculative calls it may have, and `ceiling` the cap on the whole program that is held
     elsewhere. `raised` is what a person added to its budgets when the run was resumed: a cap that
-    was used up by interrupted calls must not stop the run for ever."""
+    was used up by interrupted calls must not stop the run for ever. `paid_repeats` is the pool of a
+    quoted program in percent of its sends; None is the rule of runs from before there was one: only
+    each agent's own `retry` bounds them."""
 
     depth: int = 5
     width: int = 50
@@ -331,6 +342,16 @@ class Bounds(Struct, frozen=True):
     window: int = 0
     ceiling: int | None = None
     raised: int = 0
+    paid_repeats: int | None = None
+
+
+class RepeatPool(Struct, omit_defaults=True):
+    """The repeats that a quoted program may pay: `used` of `size` are taken. `beyond` is what was
+    paid for more of them, of the money that a person added."""
+
+    size: int
+    used: int = 0
+    beyond: int = 0
 
 
 class Program(Struct, omit_defaults=True):
@@ -340,7 +361,8 @@ class Program(Struct, omit_defaults=True):
     recorded results so far. `cancelling` are effects that were cancelled and have not landed, with
     the ask they were for; `wasted_effects` those of them that are waste; `superseded` those that
     were started again in the meantime. `given_up` counts how often each speculative effect was
-    cancelled."""
+    cancelled. `pools` are the paid repeats of quoted programs, and `parked` the sends that
+    wait for their turn to take one: process, message, and since when."""
 
     id: ProgramId
     v: int = STATE_VERSION
@@ -374,6 +396,8 @@ class Program(Struct, omit_defaults=True):
     recorded: bool = False
     replaying: bool = False
     equals: dict[str, int] = field(default_factory=dict)
+    pools: dict[str, RepeatPool] = field(default_factory=dict)
+    parked: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     shutting_down: bool = False
     ending: str = ""
     over: bool = False

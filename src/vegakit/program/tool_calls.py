@@ -85,7 +85,13 @@ class AuthoredPrograms:
             return ToolOutcome(f"{made.error}: {made.reason}", is_error=True)
         word, now = f"{message_id}.{plan.index}", self._core.now
         self._core.state.authored[made.path] = AuthoredProgram(
-            process.spec.body, plan.call.name, prefix, source, language, f"{path}|{word}"
+            process.spec.body,
+            plan.call.name,
+            prefix,
+            source,
+            language,
+            f"{path}|{word}",
+            repeats=self._core.state.bounds.paid_repeats,
         )
         self._core.state.processes[made.path].scope = send.scope
         send.programs, send.touched = send.programs + 1, True
@@ -129,7 +135,7 @@ class AuthoredPrograms:
                 f"programs may run programs {author.nested} deep, and {above} are around this one",
                 "answer yourself, or return a list of what is to be asked",
             )
-        admitted = author.admit(source, language)
+        admitted = author.admit(source, language, self._core.state.bounds.paid_repeats)
         if isinstance(admitted, RefusedProgram):
             return admitted
         from vegakit.program.admission import over_remaining_budget

@@ -3,6 +3,7 @@ only a local host can run, and stand-ins for agents of a program (pure).
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -25,6 +26,7 @@ from vegakit.program.messages import (
     plain_outcome,
     system_message,
 )
+from vegakit.program.paid_repeats import RepeatPools
 from vegakit.program.processes import Incarnations
 from vegakit.program.protocol import (
     AskPerson,
@@ -41,6 +43,9 @@ from vegakit.program.protocol import (
 from vegakit.program.spawn import Spawner
 from vegakit.program.state import InFlightEffect, ProcessPhase, ProcessRecord
 from vegakit.program.wallets import Wallets, budget_exceeded
+
+if TYPE_CHECKING:
+    from vegakit.lang import CostBound
 
 # Reducers: `react(state, message)` returns the next state and the actions, and is pure.
 
@@ -223,6 +228,7 @@ class StandInWorker(Worker):
     def __init__(self, core: Core, wallets: Wallets) -> None:
         super().__init__(core)
         self._wallets = wallets
+        self._pools = RepeatPools(core)
 
     def work(self, path: str, process: ProcessRecord) -> None:
         while (taken := self._core.take(path, process)) is not None:
@@ -250,7 +256,11 @@ class StandInWorker(Worker):
         body, prompt = self._core.body_of(process), as_record(Prompt, taken.message.value)
         assert isinstance(body, StandInBody)
         part = body.budget if prompt.budget is None else prompt.budget
-        cap = _most(body, prompt, part)
+        pool, cost = self._pools.of(path), _cost(body, prompt, part)
+        # One for what is asked and one for what it is compared with: others may be asked beside.
+        repeats = 0 if pool is None else min(pool.size - pool.used, 1)
+        cap = cost.amount if pool is None else cost.repeats.within(repeats)
+        cap = Money(int(min(part, cap)))
         session = _session(path, process, taken.number)
         exhausted = self._wallets.hold(path, part, prompt.session)
         if exhausted is None:  # as a send to the agent, which holds all of its part, would find
@@ -260,6 +270,9 @@ class StandInWorker(Worker):
             failure = budget_exceeded("this send may spend", part, exhausted)
             self._end(process, taken.number, failure)
             return
+        if pool is not None:
+            opened, pool.used = self._core.state.sessions[session], pool.used + repeats
+            opened.repeats, opened.once = repeats, int(min(part, cost.repeats.once))
         inside = structs.replace(prompt, budget=None, stream=False, session=session)
         request, deadline_ms = RunCoroutine(process.spec.body, inside), taken.message.deadline_ms
         self._core.start(path, process, request, "message", taken.number, deadline_ms=deadline_ms)
@@ -270,6 +283,9 @@ class StandInWorker(Worker):
         if self._wallets.owner_of(session) is None:
             return Money(0)
         spent = Money(self._wallets.of_session(session).spent)
+        opened, pool = self._core.state.sessions[session], self._pools.of(path)
+        if pool is not None and spent <= opened.once:
+            pool.used -= opened.repeats
         self._wallets.close_session(session, forgotten=True)
         return spent
 
@@ -281,9 +297,9 @@ class StandInWorker(Worker):
             self._core.answer(taken.message, outcome)
 
 
-def _most(body: StandInBody, prompt: Prompt, part: Money) -> Money:
-    """Return the most that a send of this message to the agent itself could cost, as a quote counts
-    it: the bound in the quote is of the longest message, and so no less."""
+def _cost(body: StandInBody, prompt: Prompt, part: Money) -> "CostBound":
+    """Return what a send of this message to the agent itself could cost, as a quote counts it: the
+    bound in the quote is of the longest message, and so no less."""
     from vegakit.lang import STR, SendTerms, cost_of
 
     size = sum(len(one.text.encode()) for one in prompt.parts if isinstance(one, Text))
@@ -291,7 +307,7 @@ def _most(body: StandInBody, prompt: Prompt, part: Money) -> Money:
         body.spec, prompt.answer or STR, size, size, part, specs=body.agent.rule.tools
     )
     terms = model_terms(body.agent)
-    return Money(int(min(part, cost_of(sending, lambda _: terms).fund.amount)))
+    return cost_of(sending, lambda _: terms).fund
 
 
 def _session(path: str, process: ProcessRecord, message_id: int) -> str:

@@ -186,6 +186,7 @@ def _bounds(settings: Settings, lookahead: int | None) -> Bounds:
         table.living,
         table.repeats,
         window=DEFAULT_WINDOW if chosen is None else chosen,
+        paid_repeats=table.paid_repeats,
     )
 
 

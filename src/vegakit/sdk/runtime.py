@@ -39,6 +39,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Dollars, dollars, priced
 from vegakit.policy import LEASE_MS, OnExceed, RateRule, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
+from vegakit.prices import PAID_REPEATS
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.sdk.ask import Ask, SyncRuntime
 from vegakit.telemetry import Redactor, Tracer, current_span
@@ -176,7 +177,9 @@ class Runtime(SyncRuntime):
         self._exit_callbacks: list[Callable[[], Awaitable[object]]] = []
         rule = rule_of(budget, on_exceed)
         bounds = bounds or Bounds(window=DEFAULT_WINDOW if lookahead is None else lookahead)
-        self._bounds = structs.replace(bounds, ceiling=bounds.ceiling or rule.cap)
+        percent = PAID_REPEATS if bounds.paid_repeats is None else bounds.paid_repeats
+        ceiling = bounds.ceiling or rule.cap
+        self._bounds = structs.replace(bounds, ceiling=ceiling, paid_repeats=percent)
         self._program: ProgramRun | None = None
         self._lease_ms = lease_ms
         self._lease: Lease | None = None
@@ -243,8 +246,8 @@ class Runtime(SyncRuntime):
         )
         self.gate.on_wait = self.model_registry.on_wait = self.activity.observe_wait
         if self._journal is not None:
-            resume = self.approvals.resume
-            self.journaled = await JournaledRun.begin(self._journal, self._ledger, now, resume)
+            rules = self.approvals.resume, self._bounds.paid_repeats
+            self.journaled = await JournaledRun.begin(self._journal, self._ledger, now, *rules)
             if self._has_own_cap:
                 self.budgets.begin_run(self.journaled.run.program)
             self.budgets.raise_caps(self.journaled.run.raised)
@@ -417,9 +420,7 @@ class Runtime(SyncRuntime):
 
     def _raised(self) -> Bounds:
         """Return the bounds with what a person added to the budget when the run went on."""
-        raised, bounds = 0 if self.journaled is None else self.journaled.run.raised, self._bounds
-        ceiling = None if bounds.ceiling is None else bounds.ceiling + raised
-        return structs.replace(bounds, ceiling=ceiling, raised=raised)
+        return self._bounds if self.journaled is None else self.journaled.bounds(self._bounds)
 
     @overload
     def spawn(

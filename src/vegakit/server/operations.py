@@ -67,6 +67,7 @@ def cost_reply(quoted: Quote, left: Money) -> CostReply:
             UnboundedLine(one.file, one.line, one.why, amount(one.cap)) for one in quoted.unbounded
         ),
         format_money(left),
+        quoted.paid_repeats,
     )
 
 
@@ -176,6 +177,7 @@ class Operations:
             server_policy.models,
             AgentTerms({}, known),
             languages=(),
+            repeats=runtime.program.machine.state.bounds.paid_repeats,
         )
         self._permit = PreparedGrant(self._admission_grant)
         runtime.admission_service.warm(wholly=True)

@@ -59,6 +59,9 @@ _OPS: Mapping[int, InstructionHandler] = {
 }
 
 
+_SENDS = frozenset({"send", "stream"})
+
+
 class Vm(TaskMachine):
     """The machine of one run of a program."""
 
@@ -97,6 +100,29 @@ class Vm(TaskMachine):
         if not fits:
             self._crash_all(ProgramFault("LimitReached", _TOO_LARGE))
         return fits
+
+    def is_next(self, ticket: str) -> bool:
+        """Return whether all sends that come before this one in the program are over: older ones of
+        its task, and the tasks before it in the groups around it."""
+        state, asked = self.state, self.state.asked.get(ticket)
+        if asked is None:
+            return True
+        if asked.speculative:
+            return False
+        name, until = asked.task, ticket
+        while (task := state.tasks.get(name)) is not None:
+            for other in self.pending.get(name, ()):
+                if other == until:
+                    break
+                if state.asked[other].kind in _SENDS and not state.asked[other].speculative:
+                    return False
+            group = state.groups.get(task.group)
+            if group is None:
+                break
+            if any(member.task in state.tasks for member in group.members[: task.number]):
+                return False
+            name, until = group.owner, ""
+        return True
 
     def written(self) -> VmState:
         """Return the state as JSON can hold it; `weigh` says before whether it may be stored."""

@@ -19,11 +19,12 @@ from vegakit.lang.analysis import (
 )
 from vegakit.lang.analysis.cost_bounds import NONE, CallCost, CostBound, SpendingBound, times
 from vegakit.lang.syntax.tree import Ask
+from vegakit.program import paid_repeats
 
 Patch = tuple[object, str, Any]
 
 _calls_cost, _cost_bound, _round = sends._calls_cost, pots.cost_bound, looping._round
-_branches = walking.CostWalk.branches
+_branches, _within = walking.CostWalk.branches, pots.Repeats.within
 
 
 def _one_short(spend: SpendingBound, count: float, at: Any) -> SpendingBound:
@@ -45,11 +46,17 @@ def _called_once() -> Callable[..., Any]:
 
 def _first_for_all(sending: Any, known: Any, steps: int) -> Any:
     least, first, _ = _calls_cost(sending, known, steps)
-    return least, first, first * (steps - 1)
+    return least, first, (first,) * (steps - 1)
 
 
-def _more_slack(amount: Any, slack: Any = 0, call_costs: Any = None) -> CostBound:
-    return _cost_bound(amount, slack + 1_000_000, call_costs)
+def _more_slack(
+    amount: Any, slack: Any = 0, call_costs: Any = None, repeats: Any = None
+) -> CostBound:
+    return _cost_bound(amount, slack + 1_000_000, call_costs, repeats)
+
+
+def _cheapest(self: pots.Repeats, count: Any) -> Any:
+    return _within(pots.Repeats(self.once, self.more[-1:]), count)
 
 
 def _whole_calls(self: CallCost, cap: Any) -> Any:
@@ -93,6 +100,11 @@ ONE_BRANCH_FOR_BOTH: Patch = (walking.CostWalk, "branches", _over_if_any_is)
 
 FAULTS: dict[str, tuple[Patch, ...]] = {
     "retries forgotten": ((sends, "_attempts", lambda spec, known: 1),),
+    "a repeat that is not taken from the pool": (
+        (paid_repeats.RepeatPools, "draw", lambda self, pool, worst: True),
+    ),
+    "a pool that the quote does not count": ((program, "paid_repeats", lambda sends, percent: 0),),
+    "the cheapest repeats for the dearest": ((pots.Repeats, "within", _cheapest),),
     "answers that do not fit forgotten": ((sends, "RE_ASKS", 0),),
     "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
     "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),

@@ -20,6 +20,7 @@ from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
+from vegakit.prices import PAID_REPEATS
 from vegakit.sdk.programs import VegaProgram
 from vegakit.sdk.runtime import Runtime
 from vegakit.testing.harness import VirtualClock, run_virtual
@@ -38,7 +39,8 @@ class Came:
     @property
     def holds(self) -> bool:
         total, calls = self.quote.total, self.quote.calls
-        return (total is None or self.spent <= total) and (calls is None or self.calls <= calls)
+        most = None if calls is None else calls + (self.quote.paid_repeats or 0)
+        return (total is None or self.spent <= total) and (most is None or self.calls <= most)
 
     @property
     def ratio(self) -> float | None:
@@ -68,7 +70,7 @@ def quoted(checked: Checked, spite: Spite) -> Quote:
     terms = ModelTerms(
         model.price, model.context_tokens, model.default_max_tokens, model.bound_input
     )
-    return quote(checked, lambda _: terms)
+    return quote(checked, lambda _: terms, repeats=PAID_REPEATS)
 
 
 Prepare: TypeAlias = Callable[[Runtime, VegaProgram], AbstractAsyncContextManager[VegaProgram]]
@@ -81,9 +83,17 @@ async def as_it_is(rt: Runtime, program: VegaProgram) -> AsyncGenerator[VegaProg
 
 
 def at_its_worst(text: str, seed: int = 0, prepare: Prepare = as_it_is) -> Came:
-    checked, spite = checked_of(text), Spite(seed, clock=VirtualClock())
+    checked = checked_of(text)
+    told = quoted(checked, Spite(seed))
+    spite = Spite(seed, clock=VirtualClock(), pool=_pool(told, seed))
     flags = [Random(seed).random() < 0.5 for _ in range(FLAGS)]
-    return _came(compile_program(checked), quoted(checked, spite), spite, flags, prepare)
+    return _came(compile_program(checked), told, spite, flags, prepare)
+
+
+def _pool(told: Quote, seed: int) -> int | None:
+    """Return how many repeats the model makes: those of the pool, or now and then as many as it
+    can, so that sends fail for want of one."""
+    return None if seed % 4 == 0 else told.paid_repeats
 
 
 def worst_of(text: str, tries: int, enough: float = 1.1) -> Came:
@@ -92,12 +102,16 @@ def worst_of(text: str, tries: int, enough: float = 1.1) -> Came:
     module, told, worst = compile_program(checked), quoted(checked, Spite(0)), None
     if not Came(told, 0, 0, "").is_payable:
         return Came(told, 0, 0, "")
+    dearest = 0
     for seed in range(tries):
         chance = Random(seed)
         temper, bias = _temper(chance, seed), chance.random()
         flags = [chance.random() < bias for _ in range(FLAGS)]
         clock = VirtualClock() if seed % 2 else None
-        came = _came(module, told, Spite(seed, temper, clock), flags)
+        least = dearest * chance.choice([0, 0.5, 0.8, 0.95, 1])
+        spite = Spite(seed, temper, clock, told.paid_repeats, least)
+        came = _came(module, told, spite, flags)
+        dearest = max(dearest, spite.dearest)
         worst = came if worst is None or came.spent > worst.spent else worst
         if not came.holds or (worst.ratio is not None and worst.ratio <= enough):
             return came if not came.holds else worst

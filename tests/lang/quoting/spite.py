@@ -5,6 +5,7 @@ tokens; here and there, as its chance says, it does less, so that the next call 
 
 import re
 from collections import Counter
+from math import inf
 from random import Random
 from typing import Any
 
@@ -53,15 +54,20 @@ class _Uneven(ScriptedModel):
 class Spite:
     """Of an agent whose system text says how many attempts and steps it has. `temper` is how often
     it fails for good, does less than it could, and says no. What it knows of a budget it uses up
-    without going past it, which would be refused."""
+    without going past it, which would be refused; so it does with the `pool` of paid repeats, and
+    takes them for requests that cost `least` or more."""
 
     def __init__(
         self,
         seed: int,
         temper: tuple[float, float, float] = (0.1, 0.1, 0.3),
         clock: Clock | None = None,
+        pool: int | None = None,
+        least: float = 0,
     ) -> None:
         self._chance = Random(seed)
+        self._pool: float = inf if pool is None else pool
+        self._least, self.dearest = least, 0
         self._fails, self._is_short, self._says_no = temper
         self._tried: Counter[bytes] = Counter()
         self._spent: Counter[bytes] = Counter()
@@ -73,14 +79,19 @@ class Spite:
         key, send = to_json(request), to_json(request.messages[0])
         left = _budget(request) - self._spent[send]
         self._tried[key] += 1
+        self.dearest = max(self.dearest, self._worst(request))
         is_last = self._tried[key] % attempts == 0 or left < 2 * self._worst(request)
-        if not is_last and not self._now(self._is_short):
+        if not is_last and self._may_repeat(request) and not self._now(self._is_short):
             self._spent[send] += self._worst(request)
+            self._pool -= 1
             return WorldError("lost", ErrorClass.TIMEOUT, phase=Phase.UNKNOWN)
         self._tried[key] = 0
         reply, is_over = self._reply(request, steps, left)
         self._spent[send] = 0 if is_over else self._spent[send] + self._cost(reply)
         return reply
+
+    def _may_repeat(self, request: ModelRequest) -> bool:
+        return self._pool > 0 and self._worst(request) >= self._least
 
     def _now(self, chance: float) -> bool:
         return self._chance.random() < chance
@@ -102,10 +113,12 @@ class Spite:
         most = 2 if request.output is None else 4
         is_last = left == 0 if request.tools else min(left, most - 1 - done) <= 0
         is_last |= budget < 1.2 * self._worst(request)
+        is_last |= not request.tools and not self._may_repeat(request)
         if is_last and self._now(self._fails):
             return WorldError("lost", ErrorClass.AUTH, phase=Phase.UNKNOWN), True
         if request.tools and not is_last:
             return self._call_tools(request, left, budget, is_first=done == 0), False
+        self._pool -= not is_last
         if not is_last and request.output is not None and misfits < 2:
             words = self._room(request, (3 - misfits) * _NOTE, budget, min(left, 3 - misfits))
             return self._said(request, "n " * min(words, _most_bytes(request) // 2), budget), False

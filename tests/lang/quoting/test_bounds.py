@@ -1,4 +1,4 @@
-"""What a quote says of single constructs, in calls: one send of `A` is two of them."""
+"""What a quote says of single constructs, in sends, each of which is counted once."""
 
 import time
 
@@ -69,13 +69,13 @@ def of(body: str, head: str = HEAD) -> Quote:
 )
 def test_sends_are_counted(body: str, sends: int) -> None:
     """A `while` may ask its test once more than it has rounds."""
-    assert of(body).calls == 2 * sends
+    assert of(body).calls == sends
 
 
 def test_a_branch_that_ends_taken_for_both_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted."""
     monkeypatch.setattr(*ONE_BRANCH_FOR_BOTH)
-    assert of('for i in range(5) { if i > 2 { continue; } A <- "x"; }').calls != 10
+    assert of('for i in range(5) { if i > 2 { continue; } A <- "x"; }').calls != 5
 
 
 def test_a_cap_holds_as_many_calls_as_fit_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +128,39 @@ def test_servers_of_tools_have_the_usual_part() -> None:
     assert found.total <= dollars("$0.50")
 
 
-def test_a_typed_answer_may_be_asked_for_four_times() -> None:
-    assert of('A <- "x" as Plan;').calls == 4
+def test_a_typed_answer_is_repeated_from_the_pool() -> None:
+    """Once, and each repeat of the pool fills the window; there may be three, and two are paid."""
+    found, typed = of('A <- "x";'), of('A <- "x" as Plan;')
+    assert (typed.calls, typed.paid_repeats) == (1, 2)
+    assert (typed.total or 0) > 2 * (found.total or 0)
+
+
+@pytest.mark.parametrize(("sends", "repeats"), [(1, 2), (10, 2), (11, 3), (355, 71)])
+def test_a_fifth_of_the_sends_may_be_repeated_and_paid(sends: int, repeats: int) -> None:
+    """Each costs as much as the send itself and what it is told of the empty answer."""
+    found = of(f'for i in range({sends}) {{ A <- "x"; }}')
+    one = of('A <- "x";').total or 0
+    assert (found.calls, found.paid_repeats) == (sends, repeats)
+    assert (found.total or 0) < (sends + repeats) * one
+
+
+def test_the_dearest_repeats_are_those_that_count() -> None:
+    """Of ten cheap sends and one that is dear, each may be repeated once; two are."""
+    cheap, dear = 'for i in range(9) { A <- "x"; }', f'A <- "{"long " * 60}";'
+    once, both = of(dear), of(cheap + dear)
+    assert both.paid_repeats == 2
+    dearest, other = once.total or 0, of('A <- "x";').total or 0
+    assert dearest + 9 * other // 2 < (both.total or 0) < dearest + 6 * other
+
+
+def test_where_sends_have_no_bound_each_agent_bounds_its_repeats() -> None:
+    found = of('session budget $0.25 { while true { A <- "x"; } }')
+    assert (found.calls, found.paid_repeats) == (None, None)
 
 
 def test_the_longest_list_of_an_answer_is_walked() -> None:
     found = of('let p: Plan = A <- "x"; for s in p.steps { A <- s; }')
-    assert found.calls == 4 + 3 * 2
+    assert found.calls == 1 + 3
 
 
 @pytest.mark.parametrize(
@@ -169,8 +195,8 @@ def test_the_budget_of_a_function_caps_all_of_its_own_recursion() -> None:
 
 
 def test_a_budget_of_a_send_replaces_that_of_its_agent() -> None:
-    own, other = of('B <- "x" as Plan;'), of('B <- "x" as Plan budget $0.002;')
-    assert (own.total, other.total) == (dollars("$0.001"), dollars("$0.002"))
+    own, other = of('B <- "x" as Plan;'), of('B <- "x" as Plan budget $0.0015;')
+    assert (own.total, other.total) == (dollars("$0.001"), dollars("$0.0015"))
 
 
 def test_wallets_cap_what_is_sent_to_processes() -> None:
@@ -232,7 +258,7 @@ def test_no_number_of_a_quote_is_longer_than_64_bits(body: str) -> None:
 def test_a_number_that_squares_itself_is_quoted_at_once() -> None:
     """It took minutes, and no count of steps ended it."""
     began = time.process_time()
-    assert of('let n = 3; for i in range(24) { n = n * n; } A <- "x";').calls == 2
+    assert of('let n = 3; for i in range(24) { n = n * n; } A <- "x";').calls == 1
     assert time.process_time() - began < 0.5
 
 

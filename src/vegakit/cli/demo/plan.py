@@ -307,7 +307,11 @@ def _tell(screen: PlanScreen, results: list[str]) -> None:
     elif len(results) == 1:
         price = results[0].partition("nothing was run: ")[2].partition(". ")[0]
         screen.source(PLAN, expensive_line=_line_in(results[0]))
-        screen.show(f"  {paint('vega', _YELLOW)}     {paint('refused', _YELLOW)}, {price}")
+        price, _, leave = price.partition("; ")
+        screen.show(
+            f"  {paint('vega', _YELLOW)}     {paint('refused', _YELLOW)}, {price};",
+            f"           {leave}",
+        )
         screen.show(f"           {paint('nothing was called, nothing spent', DIM)}", "")
         screen.show(f"  {paint('planner', BOLD)}  fixes it: skim all, read the best five")
         screen.source(FIXED_PLAN)

@@ -20,6 +20,7 @@ from vegakit.lang.diagnostics import count_steps
 
 
 _MOST_PARTS = 8
+_MOST_PRICES = 16
 _MOST = 2**63 - 1
 """An amount above it is none: no wallet holds as much, and no number here grows any longer, in
 however many loops and functions a program multiplies it."""
@@ -27,6 +28,89 @@ however many loops and functions a program multiplies it."""
 TOO_MUCH = "all that it may cost is more than can be counted"
 
 Amount: TypeAlias = int | float
+
+
+class Repeats(Struct, frozen=True):
+    """Bounds what is spent by how many sends are repeated. `once` is without any; `more` are the
+    prices of repeats, each with how many cost as much, the most expensive first."""
+
+    once: Amount = 0
+    more: tuple[tuple[Amount, Amount], ...] = ()
+
+    def within(self, count: Amount) -> Amount:
+        """Return the most that is spent with so many repeats."""
+        total, left = self.once, count
+        for price, there in self.more:
+            taken = min(there, left)
+            total = added(total, multiplied(price, taken))
+            left = inf if left == inf else left - taken
+        return total
+
+    def without(self, count: Amount) -> "Repeats":
+        """Return what is left when so many of the most expensive are taken out."""
+        more, left = list[tuple[Amount, Amount]](), count
+        for price, there in self.more:
+            taken = min(there, left)
+            more.append((price, there - taken))
+            left -= taken
+        return Repeats(self.once, tuple(each for each in more if each[1]))
+
+    def plus(self, other: "Repeats") -> "Repeats":
+        """Return both, one after the other."""
+        return Repeats(added(self.once, other.once), _merged(self.more + other.more))
+
+    def either(self, other: "Repeats") -> "Repeats":
+        """Return one or the other, whichever runs: the first repeat of either, the second, and so
+        on, at the higher price."""
+        more: list[tuple[Amount, Amount]] = []
+        mine, others = [*reversed(self.more)], [*reversed(other.more)]
+        while mine and others:
+            (price, count), (other_price, other_count) = mine.pop(), others.pop()
+            taken = min(count, other_count)
+            more.append((max(price, other_price), taken))
+            if count > taken:
+                mine.append((price, count - taken))
+            if other_count > taken:
+                others.append((other_price, other_count - taken))
+        rest = [*reversed(mine), *reversed(others)]
+        return Repeats(max(self.once, other.once), _merged((*more, *rest)))
+
+    def times(self, by: Amount) -> "Repeats":
+        """Return so many of it."""
+        more = tuple((price, multiplied(count, by)) for price, count in self.more if by)
+        return self if by == 1 else Repeats(multiplied(self.once, by), more)
+
+    def at_most(self, cap: Amount) -> "Repeats":
+        """Return it under a cap on all that is spent."""
+        if self.once >= cap:
+            return Repeats(cap)
+        if cap == inf:
+            return self
+        left, more = cap - self.once, list[tuple[Amount, Amount]]()
+        for price, count in self.more:
+            fits = left // price if price != inf else 0
+            if fits < count:
+                more += [(price, fits), (left - multiplied(price, fits), 1)]
+                break
+            more.append((price, count))
+            left -= price * count
+        return Repeats(self.once, tuple((price, count) for price, count in more if price and count))
+
+
+def _merged(more: tuple[tuple[Amount, Amount], ...]) -> tuple[tuple[Amount, Amount], ...]:
+    """Return the prices in order, and few: the last of them stands for all that are lower."""
+    counts: dict[Amount, Amount] = {}
+    for price, count in more:
+        if price:
+            counts[price] = added(counts.get(price, 0), count)
+    by_price = sorted(counts.items(), reverse=True)
+    if len(by_price) <= _MOST_PRICES:
+        return tuple(by_price)
+    kept, cheap = by_price[: _MOST_PRICES - 1], by_price[_MOST_PRICES - 1 :]
+    return (*kept, (cheap[0][0], _counted(sum((count for _, count in cheap), 0))))
+
+
+ONCE = Repeats()
 
 
 class CallCost(Struct, frozen=True):
@@ -45,11 +129,13 @@ class CallCost(Struct, frozen=True):
 
 
 class CostBound(Struct, frozen=True):
-    """`parts` are amounts by the slack of those who spend them, the least slack first."""
+    """`parts` are amounts by the slack of those who spend them, the least slack first. `amount` is
+    with all the repeats that each send may have; `repeats` says what fewer of them come to."""
 
     amount: Amount = 0
     parts: tuple[tuple[Amount, Amount], ...] = ()
     call_costs: tuple[CallCost, ...] | None = ()
+    repeats: Repeats = ONCE
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +149,8 @@ class CostBound(Struct, frozen=True):
         parts = dict(self.parts)
         for slack, amount in other.parts:
             parts[slack] = added(parts.get(slack, 0), amount)
-        return CostBound(added(self.amount, other.amount), _few(parts), None)
+        repeats = self.repeats.plus(other.repeats)
+        return CostBound(added(self.amount, other.amount), _few(parts), None, repeats)
 
     def either(self, other: "CostBound") -> "CostBound":
         """Return the bound of one or the other, whichever runs."""
@@ -75,14 +162,17 @@ class CostBound(Struct, frozen=True):
         parts = dict(self.parts)
         for slack, amount in other.parts:
             parts[slack] = max(parts.get(slack, 0), amount)
-        return CostBound(max(self.amount, other.amount), _few(parts), call_costs)
+        repeats = self.repeats.either(other.repeats)
+        return CostBound(max(self.amount, other.amount), _few(parts), call_costs, repeats)
 
     def times(self, by: Amount) -> "CostBound":
         """Return the bound of so many of it."""
         if by == 0:
             return EMPTY
         parts = tuple((slack, multiplied(amount, by)) for slack, amount in self.parts)
-        return self if by == 1 else CostBound(multiplied(self.amount, by), parts, None)
+        if by == 1:
+            return self
+        return CostBound(multiplied(self.amount, by), parts, None, self.repeats.times(by))
 
     def within(self, cap: Amount) -> Amount:
         """Return what is spent of it under a cap. Those with the same slack spend at most what
@@ -97,15 +187,20 @@ class CostBound(Struct, frozen=True):
     def in_scope(self, cap: int) -> "CostBound":
         """Return how it looks from outside of a scope with this cap, which is held as a whole."""
         spent = self.within(cap)
-        return cost_bound(spent, cap - spent)
+        return cost_bound(spent, cap - spent, repeats=self.repeats)
 
 
 def cost_bound(
-    amount: Amount, slack: Amount = 0, call_costs: tuple[CallCost, ...] | None = None
+    amount: Amount,
+    slack: Amount = 0,
+    call_costs: tuple[CallCost, ...] | None = None,
+    repeats: Repeats | None = None,
 ) -> CostBound:
-    """Return the bound of one amount, empty if that is nothing."""
+    """Return the bound of one amount, empty if that is nothing. Without `repeats` all of it may be
+    spent at once."""
     amount = _counted(amount)
-    return CostBound(amount, ((slack, amount),), call_costs) if amount else EMPTY
+    known = Repeats(amount) if repeats is None else repeats.at_most(amount)
+    return CostBound(amount, ((slack, amount),), call_costs, known) if amount else EMPTY
 
 
 def _few(parts: dict[Amount, Amount]) -> tuple[tuple[Amount, Amount], ...]:
@@ -162,11 +257,14 @@ class CostLocation(Struct, frozen=True, order=True):
 
 
 class LineCost(Struct, frozen=True):
-    """The cost of one send in the source, with all the times it may run."""
+    """The cost of one send in the source, with all the times it may run; `sends` and `repeats` are
+    of it when each is made once."""
 
     calls: Amount
     inside: Amount
     rest: Amount
+    sends: Amount = 0
+    repeats: Repeats = ONCE
 
 
 class MissingBound(Struct, frozen=True):
@@ -186,7 +284,9 @@ class SpawnedWallets(Struct, frozen=True):
 
 class SpendingBound(Struct, frozen=True):
     """`asked` is all that is set aside at the same time at most: where a scope has that much,
-    nothing in it is refused."""
+    nothing in it is refused. `calls` are with all the repeats that each send may have, and `sends`
+    without: whether one of them fits its budgets does not matter for them. `apart_repeats` and
+    `most_repeats` are of `apart` and `most`."""
 
     calls: Amount = 0
     inside: CostBound = EMPTY
@@ -198,6 +298,9 @@ class SpendingBound(Struct, frozen=True):
     asked: Amount = 0
     shares: dict[CostLocation, LineCost] = {}
     gaps: tuple[MissingBound, ...] = ()
+    sends: Amount = 0
+    apart_repeats: Repeats = ONCE
+    most_repeats: Repeats = ONCE
 
     @property
     def of_processes(self) -> Amount:
@@ -229,6 +332,16 @@ class SpendingBound(Struct, frozen=True):
         return min(self.most, self.inside.amount + self.apart + self.of_processes)
 
     @property
+    def repeats(self) -> Repeats:
+        """Return the same as `total`, by how many repeats there are."""
+        by_fund = self.inside.repeats.plus(self.apart_repeats)
+        for site, fund in self.handles.items():
+            by_fund = by_fund.plus(fund.repeats.at_most(self.of_process(site)))
+        whole = self.total
+        known = by_fund if by_fund.once < self.most_repeats.once else self.most_repeats
+        return known.at_most(whole)
+
+    @property
     def as_cost_bound(self) -> CostBound:
         """All that is spent from the scope it stands in. Wallets of what is spawned there are
         parts of it, held as a whole."""
@@ -240,7 +353,8 @@ class SpendingBound(Struct, frozen=True):
                 if spawned_wallet is None
                 else spawned_wallet.wallet - self._of_each(site, spawned_wallet)
             )
-            fund = fund.plus(cost_bound(self.of_process(site), slack))
+            repeats = self.handles[site].repeats
+            fund = fund.plus(cost_bound(self.of_process(site), slack, repeats=repeats))
         return fund
 
 
@@ -251,12 +365,12 @@ def plus(one: SpendingBound, other: SpendingBound) -> SpendingBound:
     """Return the bound of both, one after the other."""
     if one is NONE or other is NONE:
         return other if one is NONE else one
-    return _combined(one, other, CostBound.plus, added)
+    return _combined(one, other, CostBound.plus, added, Repeats.plus)
 
 
 def worse_of(one: SpendingBound, other: SpendingBound) -> SpendingBound:
     """Return the bound of whichever of the two runs: in every respect the greater."""
-    return _combined(one, other, CostBound.either, max)
+    return _combined(one, other, CostBound.either, max, Repeats.either)
 
 
 def _combined(
@@ -264,6 +378,7 @@ def _combined(
     other: SpendingBound,
     funds: Callable[[CostBound, CostBound], CostBound],
     amounts: Callable[[Amount, Amount], Amount],
+    repeats: Callable[[Repeats, Repeats], Repeats],
 ) -> SpendingBound:
     _count(one, other)
     handles, wallets, shares = {**one.handles}, {**one.spawned_wallets}, {**one.shares}
@@ -279,6 +394,8 @@ def _combined(
             amounts(mine.calls, share.calls),
             amounts(mine.inside, share.inside),
             amounts(mine.rest, share.rest),
+            amounts(mine.sends, share.sends),
+            repeats(mine.repeats, share.repeats),
         )
     return SpendingBound(
         amounts(one.calls, other.calls),
@@ -291,6 +408,9 @@ def _combined(
         amounts(one.asked, other.asked),
         shares,
         _once(one.gaps + other.gaps),
+        amounts(one.sends, other.sends),
+        repeats(one.apart_repeats, other.apart_repeats),
+        repeats(one.repeats, other.repeats),
     )
 
 
@@ -317,10 +437,16 @@ def times(spend: SpendingBound, count: Amount, at: CostLocation) -> SpendingBoun
         multiplied(spend.total, by),
         multiplied(spend.asked, by),
         {
-            place: LineCost(*(multiplied(part, by) for part in (s.calls, s.inside, s.rest)))
+            place: LineCost(
+                *(multiplied(part, by) for part in (s.calls, s.inside, s.rest, s.sends)),
+                repeats=s.repeats.times(by),
+            )
             for place, s in spend.shares.items()
         },
         _once(gaps),
+        multiplied(spend.sends, by),
+        spend.apart_repeats.times(by),
+        spend.repeats.times(by),
     )
 
 
@@ -330,13 +456,19 @@ def capped(spend: SpendingBound, cap: int | None) -> SpendingBound:
         return spend
     count_steps(2 + 2 * len(spend.shares))
     inside = spend.inside.in_scope(cap)
+    most = min(spend.total, inside.amount + spend.apart + spend.of_processes)
     return replace(
         spend,
         asked=cap,
         inside=inside,
-        most=min(spend.total, inside.amount + spend.apart + spend.of_processes),
+        most=most,
+        most_repeats=spend.repeats.at_most(most),
         shares={
-            place: replace(share, inside=min(share.inside, cap))
+            place: replace(
+                share,
+                inside=min(share.inside, cap),
+                repeats=share.repeats.at_most(min(share.inside, cap) + share.rest),
+            )
             for place, share in spend.shares.items()
         },
         gaps=tuple(
@@ -349,11 +481,19 @@ def capped(spend: SpendingBound, cap: int | None) -> SpendingBound:
 def moved(spend: SpendingBound) -> SpendingBound:
     """Move all of it into the fund that no session caps."""
     shares = {
-        place: LineCost(share.calls, 0, added(share.inside, share.rest))
+        place: replace(share, inside=0, rest=added(share.inside, share.rest))
         for place, share in spend.shares.items()
     }
     gaps = tuple(replace(gap, fund=APART) if gap.cap is None else gap for gap in spend.gaps)
-    return replace(spend, inside=EMPTY, handles={}, apart=spend.total, shares=shares, gaps=gaps)
+    return replace(
+        spend,
+        inside=EMPTY,
+        handles={},
+        apart=spend.total,
+        apart_repeats=spend.repeats,
+        shares=shares,
+        gaps=gaps,
+    )
 
 
 def _count(one: SpendingBound, other: SpendingBound) -> None:

@@ -253,15 +253,25 @@ def _part(declared: int | None, budget: tuple[Expr, ValueBound] | None) -> int |
 
 def _of_calls(cost: SendCost, place: CostLocation, fund: str) -> SpendingBound:
     amount = cost.fund.amount
-    share = LineCost(cost.calls, amount, 0) if fund == INSIDE else LineCost(cost.calls, 0, amount)
+    inside, rest = (amount, 0) if fund == INSIDE else (0, amount)
+    repeats = cost.fund.repeats
+    share = LineCost(cost.calls, inside, rest, cost.sends, repeats)
     gaps = (MissingBound(replace(place, what=cost.why), fund),) if amount == inf else ()
     shares = {place: share}
-    spend = SpendingBound(calls=cost.calls, shares=shares, gaps=gaps, most=amount, asked=cost.held)
+    spend = SpendingBound(
+        calls=cost.calls,
+        shares=shares,
+        gaps=gaps,
+        most=amount,
+        asked=cost.held,
+        sends=cost.sends,
+        most_repeats=repeats,
+    )
     match fund:
         case "inside":
             return replace(spend, inside=cost.fund)
         case "apart":
-            return replace(spend, apart=amount)
+            return replace(spend, apart=amount, apart_repeats=repeats)
         case _:
             return replace(spend, handles={fund: cost.fund})
 
@@ -278,6 +288,9 @@ def _with_tools(one: SpendingBound, tools: SpendingBound) -> SpendingBound:
             most=tools.apart,
             shares=tools.shares,
             gaps=tools.gaps,
+            sends=tools.sends,
+            apart_repeats=tools.apart_repeats,
+            most_repeats=tools.apart_repeats,
         ),
     )
 

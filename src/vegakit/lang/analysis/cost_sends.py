@@ -19,7 +19,15 @@ from vegakit.conversation import (
     ToolSpec,
     UserMessage,
 )
-from vegakit.lang.analysis.cost_bounds import EMPTY, Amount, CallCost, CostBound, cost_bound
+from vegakit.lang.analysis.cost_bounds import (
+    EMPTY,
+    Amount,
+    CallCost,
+    CostBound,
+    Repeats,
+    added,
+    cost_bound,
+)
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.schemas import answer_schema
@@ -87,22 +95,20 @@ class Unbounded(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """`total` and `calls` are None where nothing bounds them; `processes` are those it spawns;
-    `typical` is what it usually spends, which is no promise."""
+    """`total` and `calls` are None where nothing bounds them; `processes` are those it spawns.
+    `calls` counts each send once, that of an agent with tools once for each of its steps, and
+    `paid_repeats` how many of them may be made and paid once more; None where only the `retry` of
+    each agent says so, and `calls` has these. The pool of the run is a part of `sends`. `typical`
+    is what it usually spends, which is no promise."""
 
     total: int | None
     calls: int | None
     processes: int | None
     lines: tuple[QuotedLine, ...]
     unbounded: tuple[Unbounded, ...]
+    paid_repeats: int | None = None
+    sends: int | None = None
     typical: int | None = None
-
-    @property
-    def sends(self) -> int | None:
-        """Return how often something is sent at most; None where nothing bounds that."""
-        counts = [line.sends for line in self.lines]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
 
 
 # What one send may cost: its budget, or all the calls that it may make, each at its highest price.
@@ -137,12 +143,14 @@ _LOOSE = ("warn", "allow")
 
 
 class SendCost(Struct, frozen=True):
-    """`held` is what is set aside for it; `why` says what has no bound where the cost has none."""
+    """`calls` and `fund` are with all its repeats, `sends` are the calls without any; `held` is
+    what is set aside for it; `why` says what has no bound where the cost has none."""
 
     calls: int
     fund: CostBound
     held: Amount = 0
     why: str = ""
+    sends: int = 0
 
 
 class SendTerms(Struct, frozen=True):
@@ -175,32 +183,49 @@ def cost_of(sending: SendTerms, terms: Terms, cap: int | None = None) -> SendCos
         return cost
     bare = _cost(replace(sending, spec=replace(spec, mcp=(), yaml=()), specs=()), terms, cap)
     held, why = max(cost.held, bare.held), cost.why or bare.why
-    return SendCost(max(cost.calls, bare.calls), cost.fund.either(bare.fund), held, why)
+    calls, sends = max(cost.calls, bare.calls), max(cost.sends, bare.sends)
+    return SendCost(calls, cost.fund.either(bare.fund), held, why, sends)
 
 
 def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
     known = terms(sending.spec)
     models = (known, *known.fallbacks) if known is not None else (None,)
     steps, attempts = _steps(sending), [_attempts(sending.spec, model) for model in models]
-    calls = steps * sum(attempts)
+    calls, sends = steps * sum(attempts), steps if has_tools(sending.spec) else 1
     around = inf if cap is None else cap
     if sending.part is not None and sending.part > around:
-        return SendCost(0, EMPTY)
+        return SendCost(0, EMPTY, sends=sends)
     if known is None:
         why = f"nobody knows the price of {sending.spec.model or 'its model'}"
-        return _without_price(sending, calls, around, why)
+        return replace(_without_price(sending, calls, around, why), sends=sends)
     costs = [_calls_cost(sending, model, steps) for model in (known, *known.fallbacks)]
     least, first, _ = costs[0]
     if least > min(around, _held(sending)):
-        return SendCost(0, EMPTY)
+        return SendCost(0, EMPTY, sends=sends)
     total = sum(
-        (first + later) * count for (_, first, later), count in zip(costs, attempts, strict=True)
+        (first + sum(later)) * count
+        for (_, first, later), count in zip(costs, attempts, strict=True)
     )
     why = "the input has no bound, and the model no known window" if total == inf else ""
     is_single = steps == 1 and total != inf and not known.fallbacks
     single = CallCost(int(least), int(first), attempts[0]) if is_single else None
-    fund, held = _cost_bound(sending, total, single, around), _held(sending)
-    return SendCost(calls, fund, fund.amount if held == inf else held, why)
+    repeats = _repeats([(first, later) for _, first, later in costs], attempts, sends)
+    fund, held = _cost_bound(sending, total, single, around, repeats), _held(sending)
+    return SendCost(calls, fund, fund.amount if held == inf else held, why, sends)
+
+
+def _repeats(
+    costs: list[tuple[Amount, tuple[Amount, ...]]], attempts: list[int], sends: int
+) -> Repeats:
+    """Return what a send costs when each of its calls is made once, by whichever of its models, and
+    what each repeat adds. Every call after the first is one, but for those of an agent with
+    tools: its steps are counted."""
+    firsts, laters = (Repeats(more=()) for _ in range(2))
+    for (first, later), count in zip(costs, attempts, strict=True):
+        firsts = firsts.plus(Repeats(0, ((first, count),)))
+        laters = laters.plus(Repeats(0, tuple((cost, count) for cost in later)))
+    once = added(firsts.within(1), laters.within(sends - 1))
+    return Repeats(once, firsts.without(1).plus(laters.without(sends - 1)).more)
 
 
 def _without_price(sending: SendTerms, calls: int, around: Amount, why: str) -> SendCost:
@@ -209,17 +234,22 @@ def _without_price(sending: SendTerms, calls: int, around: Amount, why: str) -> 
 
 
 def _cost_bound(
-    sending: SendTerms, total: Amount, single: CallCost | None, around: Amount
+    sending: SendTerms,
+    total: Amount,
+    single: CallCost | None,
+    around: Amount,
+    repeats: Repeats,
 ) -> CostBound:
     """A part that is written is held as a whole, the usual one of who has tools as far as it
     goes."""
     held = _held(sending)
     call_costs = None if single is None else (single,)
-    spent = cost_bound(total, 0, call_costs).plus(sending.tools_spend)
+    spent = cost_bound(total, 0, call_costs, repeats).plus(sending.tools_spend)
     if held == inf:
         return spent
     alone = spent.within(min(held, around))
-    return cost_bound(alone, held - alone if sending.part is not None else 0)
+    slack = held - alone if sending.part is not None else 0
+    return cost_bound(alone, slack, repeats=spent.repeats)
 
 
 def _held(sending: SendTerms) -> Amount:
@@ -247,8 +277,10 @@ def _attempts(spec: AgentSpec, known: ModelTerms | None) -> int:
     return (spec.retry or {}).get("max_attempts", usual)
 
 
-def _calls_cost(sending: SendTerms, known: ModelTerms, steps: int) -> tuple[Amount, Amount, Amount]:
-    """The first at its least and at its most, and all later ones."""
+def _calls_cost(
+    sending: SendTerms, known: ModelTerms, steps: int
+) -> tuple[Amount, Amount, tuple[Amount, ...]]:
+    """The first at its least and at its most, and each later one."""
     max_tokens = sending.spec.max_tokens or known.max_tokens
     room = inf if known.window is None else max(known.window - max_tokens, 0)
     count_steps(10 + min(sending.least, _TOO_LONG) // 1_000)
@@ -259,12 +291,12 @@ def _calls_cost(sending: SendTerms, known: ModelTerms, steps: int) -> tuple[Amou
         min(_longest_input(sending, known, step, max_tokens), room) for step in range(steps)
     )
     if least > room:
-        return inf, 0, 0
+        return inf, 0, ()
 
     def cost(tokens: Amount) -> Amount:
         return inf if tokens == inf else worst_case(known.price, int(tokens), max_tokens)
 
-    return cost(min(least, first)), cost(first), sum(map(cost, later))
+    return cost(min(least, first)), cost(first), tuple(map(cost, later))
 
 
 def _longest_input(sending: SendTerms, known: ModelTerms, step: int, max_tokens: int) -> Amount:

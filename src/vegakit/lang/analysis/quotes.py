@@ -42,6 +42,7 @@ from vegakit.lang.analysis.cost_walk import (
     RecordedSend,
     Said,
     SentMessage,
+    as_amount,
 )
 from vegakit.lang.check.symbols import Checked
 from vegakit.lang.codegen.bytecode import AgentSpec
@@ -57,7 +58,7 @@ from vegakit.lang.syntax.tree import (
 )
 from vegakit.lang.types import BOOL, STR
 from vegakit.money import Money
-from vegakit.prices import PriceRow, PriceTier
+from vegakit.prices import PriceRow, PriceTier, paid_repeats
 from vegakit.records import canonical
 
 # The quote of a whole program.
@@ -75,13 +76,15 @@ def quote(
     ceiling: int | None = None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
     known: KnownRun | None = None,
+    repeats: int | None = None,
     *,
     typical: bool = False,
 ) -> Quote:
     """Quote a program that was checked without errors. `budget` is the run's own, of which parts
     are set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for
-    agents by name, in place of what is written; `known` is what is known of a run. With
-    `typical` it also says what a run usually spends, which takes as long again."""
+    agents by name, in place of what is written; `known` is what is known of a run; `repeats` is how
+    many of a hundred sends may be repeated and paid once more, None where every agent's own `retry`
+    says so. With `typical` it also says what a run usually spends, which takes as long again."""
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
     make = partial(facts_of, checked, terms, budget, max_tokens)
@@ -91,7 +94,8 @@ def quote(
     if walked is None:
         gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
         return Quote(most, None, None, (), (gap,))
-    quoted = _with_caps(*walked, checked.main, inf if most is None else most)
+    pool = _pool(checked, walked[0].sends, budget, known, repeats)
+    quoted = _with_caps(*walked, checked.main, inf if most is None else most, pool)
     if not typical:
         return quoted
     make = partial(make, None if known is None else known.world, typical=True)
@@ -100,6 +104,29 @@ def quote(
     if quoted.total is not None:
         total = min(total, quoted.total)
     return replace(quoted, typical=None if total == inf else round(total))
+
+
+def _pool(
+    checked: Checked,
+    sends: Amount,
+    budget: int | None,
+    known: KnownRun | None,
+    repeats: int | None,
+) -> int | None:
+    """Return how many repeats a run may pay. It does not know of its budget and arguments when its
+    pool is made, so what these leave out counts."""
+    if repeats is None:
+        return None
+    if budget is not None or known is not None:
+        sends = max(sends, as_amount(sends_of(checked)))
+    return None if sends == inf else paid_repeats(int(sends), repeats)
+
+
+def sends_of(checked: Checked) -> int | None:
+    """Return how many sends a program may make, each counted once, whatever they cost; None where
+    nothing bounds them. By it a run has its pool of paid repeats."""
+    walked = _tried(partial(facts_of, checked, lambda _: _FREE, None, _AS_WRITTEN), None)
+    return None if walked is None else _known(walked[0].sends)
 
 
 _Walked: TypeAlias = tuple[SpendingBound, CostFacts]
@@ -177,8 +204,11 @@ def _has_own_wallet(node: Node) -> bool:
     return isinstance(node, SupervisorDecl)
 
 
-def _with_caps(spent: SpendingBound, facts: CostFacts, main: str, budget: Amount) -> Quote:
-    total = min(spent.total, budget)
+def _with_caps(
+    spent: SpendingBound, facts: CostFacts, main: str, budget: Amount, pool: int | None
+) -> Quote:
+    """Return the quote. `pool` is how many repeats are paid, None as many as each send may have."""
+    total = min(spent.total if pool is None else spent.repeats.within(pool), budget)
     unbounded = dict.fromkeys(
         Unbounded(gap.place.file, gap.place.line, gap.place.what, _cap(spent, gap, budget))
         for gap in spent.gaps
@@ -187,25 +217,40 @@ def _with_caps(spent: SpendingBound, facts: CostFacts, main: str, budget: Amount
         unbounded[Unbounded(main, 1, TOO_MUCH, _known(budget))] = None
     rest = min(spent.apart + spent.of_processes, budget)
     lines = tuple(
-        _line(place, share, facts.sent.get(place), min(share.rest, rest), budget)
+        _line(place, share, facts.sent.get(place), min(share.rest, rest), budget, pool)
         for place, share in sorted(spent.shares.items())
     )
+    calls = spent.calls if pool is None or not spent.calls else spent.sends
     return Quote(
-        _known(total), _known(spent.calls), _known(spent.processes), lines, tuple(unbounded)
+        _known(total),
+        _known(calls),
+        _known(spent.processes),
+        lines,
+        tuple(unbounded),
+        pool,
+        _known(spent.sends),
     )
 
 
 def _line(
-    place: CostLocation, share: LineCost, sent: SentMessage | None, rest: Amount, budget: Amount
+    place: CostLocation,
+    share: LineCost,
+    sent: SentMessage | None,
+    rest: Amount,
+    budget: Amount,
+    pool: int | None,
 ) -> QuotedLine:
     sent = SentMessage(1, None, None) if sent is None else sent
+    counts_sends = pool is not None and bool(share.calls)
     return QuotedLine(
         place.file,
         place.line,
         place.what,
-        _known(share.calls),
-        _known(min(share.inside + rest, budget)),
-        sent.tries,
+        _known(share.sends if counts_sends else share.calls),
+        _known(
+            min(share.inside + rest, budget, share.repeats.within(inf if pool is None else pool))
+        ),
+        1 if counts_sends else sent.tries,
         sent.size,
         sent.max_tokens,
     )

@@ -228,7 +228,8 @@ class SupervisorSpec(Struct, frozen=True):
 
 class Module(Struct, frozen=True):
     """A compiled program. `main` is the index of the function to run. `files` are the sources'
-    names and digests."""
+    names and digests; `sends` is how many sends it may make, each counted once, None where nothing
+    bounds them."""
 
     name: str
     main: int
@@ -241,3 +242,4 @@ class Module(Struct, frozen=True):
     supervisors: tuple[SupervisorSpec, ...]
     mcp: tuple[str, ...]
     files: tuple[tuple[str, str], ...]
+    sends: int | None = None

@@ -318,7 +318,14 @@ def _compiled(checked: Checked) -> Module:
         tuple(supervisor_of(decl, checked) for decl in _decls(checked, tree.SupervisorDecl)),
         tuple(sorted({use.server for use in _decls(checked, tree.UseMcp)})),
         tuple((unit.path, digest128(unit.text)) for unit in checked.units.values()),
+        _sends(checked),
     )
+
+
+def _sends(checked: Checked) -> int | None:
+    from vegakit.lang.analysis.quotes import sends_of
+
+    return sends_of(checked)
 
 
 def _rounds(checked: Checked) -> dict[int, list[Any]]:
