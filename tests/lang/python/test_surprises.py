@@ -92,3 +92,14 @@ def test_a_loop_that_may_bring_an_old_one_back_is_seen() -> None:
 def test_or_gives_the_other_where_the_first_is_empty() -> None:
     assert mended('word = ""\nname = word or "none"\nprint(name)') == []
     assert mended("xs = [1]\nys = xs or [2]\nxs.append(3)\nprint(len(ys))") == ["python-in-place"]
+
+
+def test_only_what_is_seen_to_be_a_dict_is_asked_twice() -> None:
+    assert mended('d = {"k": 1}\nn = d.get("z", 0) or 5\nprint(n)') == []
+    asked = 'n = vega.http.get("https://a.com").status or 5\nprint(n)'
+    assert "wrong-type" in mended(asked)
+
+
+def test_a_default_that_is_a_list_stays_shared() -> None:
+    lines = 'xs = [1]\nd = {"k": [2]}\nys = vega.map.get_or(d, "z", xs)\nys.append(3)'
+    assert mended(f"{lines}\nprint(len(xs))") == ["python-in-place"]

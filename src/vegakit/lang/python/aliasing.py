@@ -32,9 +32,9 @@ _LOOKS = frozenset(
 )
 """Methods that give something new, and keep nothing of what they are given."""
 _MAKERS = _LOOKS | {"ask"}
-_HANDED_ON = frozenset("at cast default first last min max get insert".split())
+_HANDED_ON = frozenset("at cast default first last min max get get_or insert".split())
 """Of `vega.…`: these give or keep what they are given."""
-_TAKEN_FROM = frozenset("at first last min max get insert".split())
+_TAKEN_FROM = frozenset("at first last min max get get_or insert".split())
 """Of those: the first argument gives an item of it or is copied, and stays the variable's own. A
 change reaches one step behind a name, so who holds an item does not see it."""
 

@@ -32,8 +32,8 @@ def is_pure(node: ast.expr) -> bool:
             return is_pure(of)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="vega"), attr="money" | "duration")):
             return True
-        case ast.Call(func=ast.Attribute(value=of, attr="default" | "get"), args=args):
-            return all(map(is_pure, [of, *args]))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="vega"), attr="default"), args=args):
+            return all(map(is_pure, args))
         case _:
             return False
 

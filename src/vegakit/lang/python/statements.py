@@ -80,12 +80,23 @@ def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[tre
 def _without_or(body: FunctionContext, node: ast.expr | None) -> ast.expr | None:
     """`x or y` of what is no bool is `x if x != "" else y`, or as emptiness is written for it."""
     match node:
-        case ast.BoolOp(op=ast.Or(), values=[one, other]) if is_pure(one):
+        case ast.BoolOp(op=ast.Or(), values=[one, other]) if _may_be_repeated(body, one):
             test = _is_filled(one, kind_of(body, one))
             chosen = node if test is None else ast.IfExp(test, one, other)
             return ast.fix_missing_locations(ast.copy_location(chosen, node))
         case _:
             return node
+
+
+def _may_be_repeated(body: FunctionContext, node: ast.expr) -> bool:
+    """Whether it is the same when it is worked out twice: also `d.get(k)` of what is seen to be a
+    dict, which of a server could be anything."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr="get"), args=args, keywords=[]):
+            is_dict = isinstance(kind_of(body, of), tree.MapType)
+            return is_dict and all(map(is_pure, [of, *args]))
+        case _:
+            return is_pure(node)
 
 
 _EMPTY: dict[str, str | float] = {"str": "", "int": 0, "float": 0.0}
