@@ -70,6 +70,7 @@ def test_why_says_what_makes_the_bound_of_a_line(
         "line 4, A <-: at most $1.0000",
         "sent 4 times at most",
         "its message has no bound",
+        "2 paid repeats of the whole run may fall on it",
         "str::slice(text, 0, 2000)",
     ):
         assert words in told

@@ -20,7 +20,8 @@ def render_reasons(quoted: Quote, name: str, line: int, look: Look) -> str:
     for one in found:
         most = "no bound" if one.worst is None else money(one.worst, rounding=Rounding.UP)
         told.append(f"line {line}, {one_line(one.what)}: at most {most}")
-        for reason in (*_causes(one), *_advice(one)):
+        pool = _repeats(quoted.paid_repeats) if one.calls else []
+        for reason in (*_causes(one), *pool, *_advice(one)):
             told += look.fold(reason, "    ", "  ")
     told += [
         part
@@ -46,6 +47,12 @@ def _causes(line: QuotedLine) -> list[str]:
         f"each send may take {count(line.tries, 'call')}: what fails or does not fit is repeated"
     )
     return [often, f"{size}{tokens}", *([tries] if line.tries > 1 else [])]
+
+
+def _repeats(pool: int | None) -> list[str]:
+    if not pool:
+        return []
+    return [f"{count(pool, 'paid repeat')} of the whole run may fall on it"]
 
 
 def _times(number: int) -> str:
