@@ -438,7 +438,7 @@ def test_a_real_terminal_is_given_back(tmp_path: Path) -> None:
         try:
             assert b"$10" in read_until(fd, b"$10")
             os.write(fd, b"hello\r")
-            assert b"answer" in read_until(fd, b"done")
+            assert b"answer" in read_until(fd, b"spent")
             os.write(fd, b"\x11")
             rest = read_until(fd, b"--resume")
             assert b"\x1b[?1049l" in rest

@@ -4,7 +4,8 @@ and approvals. It knows widths, signs and tones, and no Textual."""
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
 from rich.segment import Segment
@@ -515,14 +516,18 @@ def greeting(state: ViewState, width: int) -> list[Line]:
     head = [seg(f"{_INDENT}session "), seg(safe(state.name), Tone.STRONG), seg(f" in {where}")]
     made = [[], head]
     if state.real_model:
-        from vegakit import __version__
-
-        made += folded(safe(f"Vega {__version__} asks: {model_sentence(state)}"), width)
+        made += folded(safe(f"Vega {_version()} asks: {model_sentence(state)}"), width)
     if state.model_problem:
         first, *more = folded(safe(state.model_problem), width)
         sign = [seg(" "), seg(str(Sign.FAILED), Tone.BAD), seg(f" {first[0].text.lstrip()}")]
         made += [[], sign, *more]
     return [*made, [], *folded(told, width)]
+
+
+@cache
+def _version() -> str:
+    """Return the version: the records of installed packages are slow to read."""
+    return version("vegakit")
 
 
 def model_sentence(state: ViewState) -> str:
