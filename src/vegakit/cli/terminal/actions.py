@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -143,7 +145,9 @@ class Actions:
         """Carry out a command; what goes wrong is told in the conversation."""
         if command.idle and self._driver.state.is_working:
             self._driver.say(
-                f"/{command.name} waits for the end of the turn; Esc stops it", "error"
+                f"/{command.name} is not for the middle of a turn; type it again at its end, or "
+                "stop it with Esc",
+                "error",
             )
             return
         try:
@@ -293,24 +297,18 @@ class Actions:
         if not argument.isdecimal():
             raise UserError("say the last turn that stays, such as: /rewind 3")
         recorded = await self._recorded()
-        after = [
-            one for one in recorded if one.state != "undone" and _turn_of(one.key) > int(argument)
-        ]
+        run = self._driver.state.run
+        after = [one for one in recorded if _is_of(one, run) and _turn_of(one.key) > int(argument)]
         if not after:
             raise UserError(f"no turn after {argument} can be taken back")
         await self._take_back(turns=len(after))
 
     async def _recorded(self) -> list[UndoTurn]:
-        await self._driver.release()
-        try:
-            return await undoable_turns(self._app.folder)
-        finally:
-            await self._driver.reopen()
+        recorded = await self._driver.closed(lambda: undoable_turns(self._app.folder))
+        return [one for one in recorded if one.state != "undone"]
 
     async def _take_back(self, turns: int) -> None:
-        recorded = [one for one in await self._recorded() if one.state != "undone"][:turns]
-        if not recorded:
-            raise UserError("no turn of this folder can be taken back")
+        recorded = own_turns(await self._recorded(), self._driver.state.run, turns)
         changed = changed_in(self._driver.state.items, len(recorded))
 
         def made(width: int) -> list[Line]:
@@ -357,7 +355,7 @@ class Actions:
             if driver.state.run == run:
                 self._app.show_session(driver)
                 return
-        await self._begin({"resume": run})
+        await self._begin({"resume": run, "budget": None})  # it has its own
 
     async def _new(self, argument: str) -> None:
         await self._begin({"resume": None, "session": argument})
@@ -433,7 +431,9 @@ class Actions:
     async def _plain(self, argument: str) -> None:
         del argument
         name = self._driver.state.name
-        await self._app.leave(f"to go on in lines, type: vega code --resume {name} -p '…'")
+        await self._app.leave(
+            f"to go on in lines, type: vega code --resume {shlex.quote(name)} -p '…'"
+        )
 
     async def _quit(self, argument: str) -> None:
         del argument
@@ -491,6 +491,21 @@ def changed_in(items: Sequence[ChatItem], turns: int) -> list[ChangedFile]:
     return [*found.values()]
 
 
+def own_turns(recorded: Sequence[UndoTurn], run: str, many: int) -> list[UndoTurn]:
+    """Return the last turns of a session. What others did in the folder since would have to be
+    taken back first, and is not the business of who looks at this one."""
+    last = [*takewhile(lambda one: _is_of(one, run), recorded)]
+    if len(last) >= many:
+        return last[:many]
+    if not any(_is_of(one, run) for one in recorded[len(last) :]):
+        told = f"only {count(len(last), 'turn')}" if last else "no turn"
+        raise UserError(f"{told} of this session can be taken back")
+    raise UserError(
+        "another session has worked in this folder since, and its turns would be taken back first; "
+        "look at them: vega undo --list, and take them back at a shell: vega undo"
+    )
+
+
 def undo_page(
     recorded: Sequence[UndoTurn], changed: Sequence[ChangedFile], width: int
 ) -> list[Line]:
@@ -520,6 +535,10 @@ def undo_page(
 
 def _normal(path: Path) -> Path:
     return Path(os.path.normpath(path))
+
+
+def _is_of(turn: UndoTurn, run: str) -> bool:
+    return turn.key.rpartition("/")[0] == run
 
 
 def _turn_of(key: str) -> int:

@@ -415,8 +415,10 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     if end.spent_usd is not None:
         spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
         parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
-    them = "it" if end.changed == 1 else "them"
-    parts += [f"{count(end.changed, 'path')} changed, /undo takes {them} back"] * bool(end.changed)
+    back = end.changed - end.unrecorded
+    them = ("it" if back == 1 else "them") if back == end.changed else f"{back} of them"
+    undo = f", /undo takes {them} back" if back > 0 else ""
+    parts += [f"{count(end.changed, 'path')} changed{undo}"] * bool(end.changed)
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:
@@ -426,6 +428,9 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
         made += folded(f"{most} of it {UNBILLED}", canvas.width - 2)
     if told := _GO_ON.get(end.reason):
         made += folded(told, canvas.width - 2)
+    if end.not_undoable:
+        what = "all of this turn" if back > 0 else "this turn"
+        made += folded(f"/undo cannot take {what} back: {safe(end.not_undoable)}", canvas.width - 2)
     for note in (*end.notes, *(f"cannot be undone: {what}" for what in end.lasting)):
         made += folded(
             safe(note.replace("<untrusted>", "").replace("</untrusted>", "")), canvas.width
@@ -474,7 +479,8 @@ def money_line(state: ViewState, *, is_wide: bool) -> Line:
 
 
 def status_line(state: ViewState, width: int, keys: str) -> Line:
-    """Return the status; where there is no room the keys go first, then the context, the model."""
+    """Return the status; where there is no room the keys but the first go, then the context, then
+    the model, and last the key that is valid now."""
     if not state.run:
         return [seg(" opening the session …")]
     is_wide = width >= 100
@@ -486,8 +492,8 @@ def status_line(state: ViewState, width: int, keys: str) -> Line:
     line: Line = []
     for name, share, told in (
         *((model, context, one) for one in said),
-        (model, context, ""),
-        (model, "", ""),
+        *((model, "", one) for one in said),
+        *(("", "", one) for one in said),
         ("", "", ""),
     ):
         left = [seg(f" {state.mode}{' · ' if name else ''}{name} · "), *middle_part, seg(share)]

@@ -2,8 +2,8 @@
 what the reducer asks for, and is opened anew for what can only be changed from outside."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -70,7 +70,7 @@ class SessionDriver:
         self._unheard: TypedPrompt | None = None
         """The prompt that was begun, until the agent tells that it has it."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._clock = SteadyClock()
+        self._clock, self._changing = SteadyClock(), asyncio.Lock()
         self.compacts = False
         """Whether the conversation is summed up before the next prompt."""
 
@@ -125,9 +125,18 @@ class SessionDriver:
 
     async def reopen(self, **changes: Any) -> None:  # noqa: ANN401
         """Close the session and open it again, with what is to be changed."""
-        await self.release()
-        await self.open(**changes)
+        async with self._between_turns():
+            await self.open(**changes)
         self.begin_next()
+
+    @asynccontextmanager
+    async def _between_turns(self) -> AsyncGenerator[None]:
+        """Close the session for a while. One at a time: who opens it again would find it open."""
+        async with self._changing:
+            if self.state.is_working:
+                raise UserError("a turn has begun meanwhile; type it again when it has ended")
+            await self.release()
+            yield
 
     async def check_model(self, name: str) -> None:
         """Refuse a name that stands for no model, before anything is changed."""
@@ -142,12 +151,12 @@ class SessionDriver:
 
     async def closed(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something while the session is closed."""
-        await self.release()
-        try:
-            return await work()
-        finally:
-            await self.open()
-            self.begin_next()
+        async with self._between_turns():
+            try:
+                return await work()
+            finally:
+                await self.open()
+                self.begin_next()
 
     def begin_next(self) -> None:
         """Begin what was typed while the session was not open; from here on it is."""
@@ -171,6 +180,11 @@ class SessionDriver:
         if self.state.is_working:
             self.state.turn_state = TurnState.STOPPING
         await self._stop()
+
+    def has_command(self, name: str) -> bool:
+        """Return whether a prompt may begin with a command of this name, of a file or a plugin."""
+        agent = self._agent
+        return agent is not None and any(one.name == name for one in agent.commands())
 
     def stop_command(self) -> bool:
         """Stop the command that was started last, and return whether one runs."""

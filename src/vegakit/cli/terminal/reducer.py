@@ -118,17 +118,21 @@ def _on_text(state: ViewState, event: SageText, now: int) -> None:
     del now
     if state.turn_state is TurnState.STOPPING or not event.text:
         return
-    last = state.items[-1] if state.items else None
-    if isinstance(last, TextItem) and last.is_open:
+    if (last := _open_text(state)) is not None:
         last.text += event.text
         last.version += 1
     else:
         state.items.append(TextItem(text=event.text))
 
 
+def _open_text(state: ViewState) -> TextItem | None:
+    """Return the text that goes on; a note that was made meanwhile does not cut it in two."""
+    last = next((one for one in reversed(state.items) if not isinstance(one, NoteItem)), None)
+    return last if isinstance(last, TextItem) and last.is_open else None
+
+
 def _close_text(state: ViewState, *, is_cut: bool = False) -> None:
-    last = state.items[-1] if state.items else None
-    if isinstance(last, TextItem) and last.is_open:
+    if (last := _open_text(state)) is not None:
         last.is_open, last.is_cut, last.version = False, is_cut, last.version + 1
 
 
