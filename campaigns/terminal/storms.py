@@ -26,6 +26,8 @@ ARMED_MS = 300
 _LATE_S = 0.75
 _TWICE_S = 3.0
 """After which a second Esc or Ctrl-C is a first one again."""
+_PAGE_S = 120
+"""For a page to come, on a machine that is busy: one that comes later takes the keys after it."""
 _MOST_AT_END = 400
 """Looks at the screen until all is answered and sent. Prompts may wait, each with questions: who
 gives up before they were begun takes them for lost."""
@@ -142,7 +144,7 @@ class Storm:
         self._press(self.chance.choice(_PAGES), "page")
         for wanted in (True, False):
             with suppress(NotSeenError):
-                self.tty.seen(lambda: self._has_page() is wanted, 30)  # noqa: B023
+                self.tty.seen(lambda: self._has_page() is wanted, _PAGE_S)  # noqa: B023
             if wanted:
                 self._escape()
 

@@ -33,7 +33,7 @@ async def taken_back(app: CodeApp, pilot: Any, command: str) -> str:
     await until(lambda: isinstance(app.screen, ConfirmScreen))
     page = app.screen
     assert isinstance(page, ConfirmScreen)
-    lines = page._made(80)  # pyright: ignore[reportPrivateUsage]
+    lines = page.made(80)
     shown = "\n".join("".join(part.text for part in line) for line in lines)
     many = len(notes(app))
     await pilot.press("y")

@@ -2,6 +2,7 @@
 right pane, the prompt line and the status. What commands do is in `actions`."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from contextlib import suppress
@@ -264,8 +265,8 @@ class CodeApp(App[str]):
         self.prompt.remember([*said, *(one.text for one in self.state.queue)])
 
     def _frame(self) -> None:
-        if not self._dirty:
-            return
+        if not self._dirty or not self.screen_stack or not self.screen_stack[0].query(ChatView):
+            return  # nothing is new, or the screen is being taken down
         self._dirty = False
         if not self.state.replying_to:
             self.prompt.put_back()
@@ -376,7 +377,7 @@ class CodeApp(App[str]):
     def _is_unknown_command(self, text: str) -> bool:
         word = text.split(maxsplit=1)[0] if text.split() else ""
         is_named = word.startswith("/") and word[1:].isalpha() and not Path(word).exists()
-        return is_named and not self.state.replying_to
+        return is_named and not self.state.replying_to and not self.driver.has_command(word[1:])
 
     def on_prompt_input_completing(self) -> None:
         """Show what the text may go on to."""
@@ -461,7 +462,8 @@ class CodeApp(App[str]):
             await driver.close()
         unsent = self._unsent()  # now: what the agents have not heard was given back
         if names and not told:
-            told = "\n".join(f"to go on, type: vega code --resume {name}" for name in names)
+            again = [f"to go on, type: vega code --resume {shlex.quote(name)}" for name in names]
+            told = "\n".join(again)
         self.exit("\n".join(filter(None, [*unsent, told])), self._status)
 
     def _unsent(self) -> list[str]:

@@ -2,8 +2,8 @@
 what the reducer asks for, and is opened anew for what can only be changed from outside."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -149,8 +149,7 @@ class SessionDriver:
         """Close the session and open it again, with what is to be changed; as it was, if that is
         refused."""
         try:
-            async with self._changing:
-                await self.release()
+            async with self._between_turns():
                 try:
                     await self.open(**changes)
                 except VegaError:
@@ -158,6 +157,15 @@ class SessionDriver:
                     raise
         finally:
             self.begin_next()
+
+    @asynccontextmanager
+    async def _between_turns(self) -> AsyncGenerator[None]:
+        """Close the session for a while. One at a time: who opens it again would find it open."""
+        async with self._changing:
+            if self.state.is_working:
+                raise UserError("a turn has begun meanwhile; type it again when it has ended")
+            await self.release()
+            yield
 
     async def check_model(self, name: str) -> None:
         """Refuse a name that stands for no model, or for one that no budget can hold, before
@@ -192,8 +200,7 @@ class SessionDriver:
 
     async def closed(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something while the session is closed."""
-        async with self._changing:
-            await self.release()
+        async with self._between_turns():
             try:
                 return await work()
             finally:
@@ -238,6 +245,11 @@ class SessionDriver:
         if self.state.is_working:
             self.state.turn_state = TurnState.STOPPING
         await self._stop()
+
+    def has_command(self, name: str) -> bool:
+        """Return whether a prompt may begin with a command of this name, of a file or a plugin."""
+        agent = self._agent
+        return agent is not None and any(one.name == name for one in agent.commands())
 
     def stop_command(self) -> bool:
         """Stop the command that was started last, and return whether one runs."""

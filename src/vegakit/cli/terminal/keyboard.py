@@ -20,6 +20,8 @@ from textual.events import Paste
 from vegakit.cli.look import ESCAPE, ESCAPE_KEY, PASTE_BEGINS, PASTE_ENDS, TERMINAL_RESETS
 
 _ESC_S, _IDLE_S = 0.02, 0.1
+_ALT_ENTER, _NEW_LINE = f"{ESCAPE}\r", "\n"
+"""What most terminals send for Alt-Enter, which would be Esc and Enter, and what it stands for."""
 
 
 @cache
@@ -97,7 +99,7 @@ class _Keys:
 
     def _parse(self, text: str) -> None:
         if text:
-            for event in self._parser.feed(text):
+            for event in self._parser.feed(text.replace(_ALT_ENTER, _NEW_LINE)):
                 self._driver.process_message(event)
 
 

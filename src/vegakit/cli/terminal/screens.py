@@ -160,7 +160,9 @@ class PickScreen(ModalScreen[str | None]):
         """Lay out the list."""
         with Vertical(id="box"):
             yield Static(self.heading, id="title", markup=False)
-            yield NarrowInput(placeholder="type to narrow", compact=True)
+            narrow = NarrowInput(placeholder="type to narrow", compact=True)
+            narrow.cursor_blink = False
+            yield narrow
             yield _Lines(self._rows)
             yield Static("↑↓ choose  enter take  esc back", id="keys", markup=False)
 
