@@ -85,6 +85,8 @@ if TYPE_CHECKING:
     from vegakit.sage.patches import (
         FilePatch as FilePatch,
         Patched as Patched,
+        PatchKind as PatchKind,
+        PatchPart as PatchPart,
         apply_parts as apply_parts,
         read_patch as read_patch,
     )
@@ -125,7 +127,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "extensions.loading": "CommandInfo",
         "extensions.records": "Plugin PluginHook SageCommand SageSubAgent",
-        "patches": "FilePatch Patched apply_parts read_patch",
+        "patches": "FilePatch PatchKind PatchPart Patched apply_parts read_patch",
         "history": (
             "Rewound RewoundSession SessionInfo SessionMatch SessionState delete_session "
             "export_session list_prompts list_sessions redo_turns rename_session search_sessions "

@@ -260,3 +260,11 @@ def test_a_call_says_what_came_of_it(item: ToolItem, told: str) -> None:
     said = "\n".join("".join(part.text for part in line) for line in lines)
     assert told in said
     assert "::" not in said
+
+
+@pytest.mark.parametrize("state", [ToolState.FAILED, ToolState.REFUSED])
+def test_what_was_not_done_has_changed_no_lines(state: ToolState) -> None:
+    given = {"path": "a.py", "old": "x", "new": "y"}
+    item = ToolItem(name="edit", arguments=given, state=state, result="no")
+    (head, *_) = lines_of(item, Canvas(80))
+    assert "".join(part.text for part in head).endswith(" a.py")

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -11,8 +11,8 @@ from textual.screen import ModalScreen
 
 from vegakit.cli.look import Sign, Tone, count, figures, moment, money
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
-from vegakit.cli.terminal.diffs import changes_of
-from vegakit.cli.terminal.draw import Line, diff_columns, diff_lines, folded, safe
+from vegakit.cli.terminal.diffs import FileChange, changes_of
+from vegakit.cli.terminal.draw import Line, change_lines, folded, safe
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.painted import ChatView
 from vegakit.cli.terminal.pane import (
@@ -203,9 +203,8 @@ class Actions:
         """Show a tool call whole: its diff, or all that it said."""
         changes = changes_of(item.name, item.arguments, item.result)
         if changes and item.state is ToolState.DONE:
-            rows = [row for change in changes for row in change.rows]
             names = ", ".join(change.path for change in changes)
-            await self._page(f"{item.name} {names}", lambda width: _diff(rows, width))
+            await self._page(f"{item.name} {names}", lambda width: _diff(changes, width))
             return
         text = item.output or await self._driver.whole_result(item)
         await self._page(f"{item.name} {item.id}", lambda width: _listing(text, width))
@@ -481,9 +480,8 @@ def _normal(path: Path) -> Path:
     return Path(os.path.normpath(path))
 
 
-def _diff(rows: Any, width: int) -> list[Line]:  # noqa: ANN401
-    made = diff_columns(rows, width) if width >= _TWO_COLUMNS else diff_lines(rows, width)
-    return [[], *made]
+def _diff(changes: Sequence[FileChange], width: int) -> list[Line]:
+    return [[], *change_lines(changes, width, columns=width >= _TWO_COLUMNS)]
 
 
 def _listing(text: str, width: int) -> list[Line]:

@@ -215,9 +215,8 @@ def _tool_body(
         said = item.activity or item.output
         return hint, _tail(said, item.output_lines, canvas)
     if changes and item.state is ToolState.DONE:
-        rows = [row for change in changes for row in change.rows]
-        is_long = len(rows) > _PREVIEW
-        return ("ctrl-o opens" if is_long else ""), diff_lines(rows[:_PREVIEW], canvas.width)
+        lines = change_lines(changes, canvas.width)
+        return ("ctrl-o opens" if len(lines) > _PREVIEW else ""), lines[:_PREVIEW]
     if item.name == "shell" or item.state is ToolState.STOPPED:
         hint = "ctrl-o opens" if item.result_lines > _TAIL + 1 else ""
         return hint, _tail(item.result, item.result_lines, canvas)
@@ -259,6 +258,8 @@ def _about(item: ToolItem, changes: Sequence[FileChange]) -> str:
     given = fields_of(item.arguments)
     if changes:
         names = ", ".join(change.path for change in changes)
+        if item.state in {ToolState.FAILED, ToolState.REFUSED}:
+            return names  # nothing came and nothing went
         added, removed = sum(one.added for one in changes), sum(one.removed for one in changes)
         return f"{names}  +{added} {MINUS}{removed}"
     told = _ABOUT.get(item.name)
@@ -287,6 +288,21 @@ _ABOUT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "task": lambda given: f"{given.get('agent', '')}: {given.get('prompt', '')}",
     "git": lambda given: shlex.join(map(str, given.get("arguments") or given.values())),
 }
+
+
+def change_lines(changes: Sequence[FileChange], width: int, *, columns: bool = False) -> list[Line]:
+    """Return the diffs of a call, each below the name of its file if there are several or if more
+    became of it than other lines."""
+    made: list[Line] = []
+    drawn = diff_columns if columns else diff_lines
+    for change in changes:
+        if len(changes) > 1 or change.fate:
+            counts = f"+{change.added} {MINUS}{change.removed}"
+            told = f"{change.fate}, {counts}" if change.fate else counts
+            name = middle(safe(change.path), max(8, width - cells(told) - 8))
+            made.append([seg(f"{_INDENT}  {name}", Tone.STRONG), seg(f"  {safe(told)}")])
+        made += drawn(change.rows, width)
+    return made
 
 
 def diff_lines(rows: Sequence[DiffRow], width: int) -> list[Line]:

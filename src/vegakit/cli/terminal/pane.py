@@ -4,7 +4,7 @@ page that asks before turns are taken back."""
 from collections.abc import Collection, Sequence
 
 from vegakit.cli.look import Sign, Tone, bar_cells, cells, count, cut, duration, middle, money
-from vegakit.cli.terminal.diffs import changes_of
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of
 from vegakit.cli.terminal.draw import MINUS, TOOL_SIGNS, Line, folded, safe, seg, spread
 from vegakit.cli.terminal.state import (
     AgentView,
@@ -87,7 +87,9 @@ def _meter(at_most: int, spent: int, reserved: int) -> Line:
 def _files(state: ViewState, width: int) -> list[Line]:
     files = [*state.changed.values()]
     figures = [
-        ("", "command") if one.by_command else (f"+{one.added}", f"{MINUS}{one.removed}")
+        ("", "command")
+        if one.by_command
+        else ("deleted" if one.is_deleted else f"+{one.added}", f"{MINUS}{one.removed}")
         for one in files
     ]
     wide = [max((len(pair[at]) for pair in figures), default=0) for at in (0, 1)]
@@ -150,7 +152,10 @@ def undo_page(
     """Return what an undo takes back: the turns with their prompts and files, those that commands
     changed, too, and what nobody can take back. `stays` are later turns of which no file was
     recorded: they go out of the conversation, too."""
-    counted = {f"/{file.path}": f"+{file.added} {MINUS}{file.removed}" for file in changed}
+    counted = {
+        f"/{one.path}": f"{'deleted, ' if one.is_deleted else ''}+{one.added} {MINUS}{one.removed}"
+        for one in changed
+    }
 
     def by_whom(path: str) -> str:
         # A tool may have been called with a longer name of the path.
@@ -198,6 +203,7 @@ def changed_since(items: Sequence[ChatItem], turn: int) -> list[ChangedFile]:
                 known = found.setdefault(change.path, ChangedFile(change.path))
                 known.added += change.added
                 known.removed += change.removed
+                known.is_deleted = change.fate == FATE_DELETED
     return [*found.values()]
 
 

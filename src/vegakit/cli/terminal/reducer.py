@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from vegakit.cli.terminal.approvals import command_in, exact_action
-from vegakit.cli.terminal.diffs import changes_of, fields_of
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, fields_of
 from vegakit.cli.terminal.state import (
     ARMED_AFTER_MS,
     KEPT_OUTPUT,
@@ -179,6 +179,7 @@ def _note_effects(state: ViewState, item: ToolItem) -> None:
         known = state.changed.setdefault(change.path, ChangedFile(change.path))
         known.added += change.added
         known.removed += change.removed
+        known.is_deleted = change.fate == FATE_DELETED
     if item.name == "job":
         _note_job(state, item)
 

@@ -251,7 +251,8 @@ class FileTools:
             return _FileChange(path, "", None, patch.text.encode(), f"added {path}")
         before = await files.read(path)
         if patch.kind is PatchKind.DELETE:
-            return _FileChange(path, "", before, None, f"deleted {path}")
+            lines = _lines_in(before.decode("utf-8", errors="replace"))
+            return _FileChange(path, "", before, None, f"deleted {path}: {lines}")
         if target:
             await _require_free(files, target, "another name")
         after, told = before, ""
