@@ -556,7 +556,9 @@ def test_undo_waits_for_a_session_that_ends(tmp_path: Path) -> None:
         wait_for(it.folder / "ran")
         with it.start("--json", command="undo") as undo:
             assert undo.stderr is not None
-            assert undo.stderr.readline() == "waiting for the turn that works in this folder to end\n"
+            assert (
+                undo.stderr.readline() == "waiting for the turn that works in this folder to end\n"
+            )
             life.kill()
             out, err = undo.communicate()
         assert undo.returncode == 0, err

@@ -7,7 +7,7 @@ from tests.cli.terminal.test_screen import ends, notes, opened, say, screen_text
 from tests.patience import until
 from tests.sage.scene import calls, scene
 from vegakit.cli.terminal.app import CodeApp
-from vegakit.cli.terminal.screens import ConfirmScreen
+from vegakit.cli.terminal.screens import ConfirmScreen, PickScreen
 from vegakit.cli.terminal.state import PromptItem
 from vegakit.config import load
 from vegakit.sage import EndReason, SageAgent, open_undo, undo_turns, undoable_turns
@@ -103,3 +103,36 @@ async def test_a_session_whose_turns_were_taken_back_elsewhere_is_shown_as_it_is
             await pilot.press("enter")
             await until(lambda: ends(app) == [EndReason.DONE])
             assert "aaa" not in str(it.bodies[-1]["messages"])
+
+
+# Sessions of the list, and their names.
+
+
+async def test_a_session_of_the_list_goes_on_with_its_own_budget(tmp_path: Path) -> None:
+    """Also from a screen that was begun with another one."""
+    with scene(tmp_path, writes) as it, it.inside():
+        async with SageAgent(session="earlier", budget="$1", mode="plan") as earlier:
+            run = (await earlier.opened()).run
+        async with opened(it, budget="$0.12") as (app, pilot):
+            await say(pilot, "/sessions")
+            await until(lambda: isinstance(app.screen, PickScreen))
+            await pilot.press(*"earlier", "enter")
+            await until(lambda: app.state.run == run or notes(app))
+            assert notes(app) == []
+            assert (app.state.mode, app.state.money.at_most) == ("plan", 1_000_000_000)
+
+
+async def test_a_fork_is_renamed_as_often_as_it_is_typed(tmp_path: Path) -> None:
+    """It says so, one after the other, and the list of the same screen has the new name."""
+    with scene(tmp_path, writes) as it, it.inside():
+        async with opened(it) as (app, pilot):
+            await say(pilot, "aaa")
+            await until(lambda: ends(app) == [EndReason.DONE])
+            first = app.driver
+            await say(pilot, "/fork")
+            await until(lambda: app.driver is not first)
+            await say(pilot, "/rename one")
+            await say(pilot, "/rename two")
+            await until(lambda: len(notes(app)) == 2)
+            assert notes(app) == [f"this session is named {name} now" for name in ("one", "two")]
+            assert app.state.name == "two"

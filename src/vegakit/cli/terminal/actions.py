@@ -280,9 +280,9 @@ class Actions:
     async def _rename(self, argument: str) -> None:
         if not argument:
             raise UserError("say the new name, such as: /rename retry-fix")
-        await self._driver.closed(
-            lambda: rename_session(self._driver.state.run, argument, self._app.folder)
-        )
+        driver = self._driver
+        await driver.closed(lambda: rename_session(driver.state.run, argument, self._app.folder))
+        driver.say(f"this session is named {driver.state.name} now")
 
     async def _kill(self, argument: str) -> None:
         del argument
@@ -356,7 +356,8 @@ class Actions:
             if driver.state.run == run:
                 self._app.show_session(driver)
                 return
-        await self._begin({"resume": run})
+        # It goes on with its own budget, mode and model, not with those of this screen.
+        await self._begin({"resume": run, "budget": None, "mode": None, "model": ""})
 
     async def _new(self, argument: str) -> None:
         await self._begin({"resume": None, "session": argument})

@@ -70,6 +70,8 @@ class SessionDriver:
         self._turn: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = SteadyClock()
+        self._changing = asyncio.Lock()
+        """Held while the session is closed for a moment: two changes come one after the other."""
         self.compacts = False
         """Whether the conversation is summed up before the next prompt."""
 
@@ -124,8 +126,9 @@ class SessionDriver:
 
     async def reopen(self, **changes: Any) -> None:  # noqa: ANN401
         """Close the session and open it again, with what is to be changed."""
-        await self.release()
-        await self.open(**changes)
+        async with self._changing:
+            await self.release()
+            await self.open(**changes)
         self.begin_next()
 
     async def check_model(self, name: str) -> None:
@@ -141,12 +144,13 @@ class SessionDriver:
 
     async def closed(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something while the session is closed."""
-        await self.release()
-        try:
-            return await work()
-        finally:
-            await self.open()
-            self.begin_next()
+        async with self._changing:
+            await self.release()
+            try:
+                return await work()
+            finally:
+                await self.open()
+                self.begin_next()
 
     def begin_next(self) -> None:
         """Begin what was typed while the session was not open; from here on it is."""
