@@ -195,6 +195,7 @@ def _tool(item: ToolItem, canvas: Canvas) -> list[Line]:
 
 _FAILED_COMMAND = re.compile(r"^exit code (?!0$)\d+$\Z", re.MULTILINE)
 """The call was carried out, and what it ran has failed."""
+_MOVED = "it was changed since you read it"
 _READ_ONLY = re.compile(r"^\S+ was asked; in mode read-only nothing but reading runs$")
 _IN_PLAN = "mode plan only reads; to let it ask you instead, type: /mode ask"
 
@@ -216,6 +217,9 @@ def _tool_body(
         return hint, _tail(said, item.output_lines, canvas)
     if changes and item.state is ToolState.DONE:
         lines = change_lines(changes, canvas.width)
+        if _MOVED in item.result:
+            told = f"{Sign.HELD} it was changed by somebody else since the agent had read it"
+            lines = [*folded(told, canvas.width - 2), *lines]
         return ("ctrl-o opens" if len(lines) > _PREVIEW else ""), lines[:_PREVIEW]
     if item.name == "shell" or item.state is ToolState.STOPPED:
         hint = "ctrl-o opens" if item.result_lines > _TAIL + 1 else ""
