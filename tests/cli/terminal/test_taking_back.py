@@ -51,8 +51,10 @@ async def test_undo_is_of_the_session_on_the_screen(tmp_path: Path) -> None:
                     await say(pilot, name)
                     await until(lambda many=many: len(ends(app)) == many)
                 [event async for event in other.turn("eee")]
+                spent = app.state.money.spent
                 shown = await taken_back(app, pilot, "/undo")
                 assert "turn 3  1 path" in shown
+                assert app.state.money.spent == spent  # it was, whatever was taken back
                 assert {path.name for path in it.folder.iterdir()} >= {"aaa", "bbb", "ccc", "eee"}
                 assert not (it.folder / "ddd").exists()
                 shown = await taken_back(app, pilot, "/rewind 0")

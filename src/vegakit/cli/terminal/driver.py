@@ -117,6 +117,9 @@ class SessionDriver:
         for event in told:
             on_event(self.state, event, self.now())
         self.state.turn_state = TurnState.IDLE
+        if self._agent is not None:
+            # The last turn that stands knows nothing of those that were taken back.
+            on_event(self.state, await self._agent.cost(), self.now())
         self._screen.changed()
 
     async def close(self) -> None:
@@ -162,7 +165,9 @@ class SessionDriver:
         state = self.state
         state.items, state.todo, state.turn = [], [], 0
         state.agents, state.changed = {}, {}
+        unbilled = state.money.unbilled
         await self.load()
+        state.money.unbilled = unbilled
 
     def beside(self) -> "SessionDriver":
         """Return another session of the same folder, not opened yet."""
