@@ -479,3 +479,20 @@ def test_a_wait_says_for_whom_and_is_over_with_its_turn() -> None:
     on_event(state, SageEnd(EndReason.INTERRUPTED), 3)
     assert waits[1].text == "waited for your answer for 60 s"
     assert not any(one.kind == "waiting" for one in waits)
+
+
+def test_a_note_does_not_cut_an_answer_in_two() -> None:
+    """Whether a command said it or the wait did; the next answer is another text."""
+    state = working()
+    on_event(state, SageTurn(1, "talk"), 0)
+    on_event(state, SageText("Paragrap"), 1)
+    state.items.append(NoteItem(kind="error", text="not while a turn works"))
+    on_event(state, SageText("h 21"), 2)
+    on_event(state, SageWaiting("smart", 30.0), 3)
+    on_event(state, SageText(" goes on."), 4)
+    on_event(state, SageEnd(EndReason.DONE), 5)
+    on_event(state, SageTurn(2, "more"), 6)
+    on_event(state, SageText("More."), 7)
+    texts = [one for one in state.items if isinstance(one, TextItem)]
+    assert [one.text for one in texts] == ["Paragraph 21 goes on.", "More."]
+    assert [one.is_open for one in texts] == [False, True]
