@@ -179,7 +179,10 @@ async def export_session(
         record.name, record.run, record.folder, record.model, record.mode, budget, resumed
     )
     effects = await asyncio.to_thread(_effects, chosen, record)
-    told = {number: cut.get(number) or turn_events(number, turn) for number, turn in turns.items()}
+    told = {
+        number: cut.get(number) or [*_kept_events(number, turn, effects)]
+        for number, turn in turns.items()
+    }
     return [
         opened,
         *(event for number in told for event in _with_tasks(number, told[number], effects)),
@@ -306,6 +309,21 @@ def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
                 yield SageToolEnded(ended, result.name, result.content, result.is_error)
     if turn.end is not None:
         yield turn.end
+
+
+def _kept_events(
+    number: int, turn: TurnRecord, effects: Sequence[RecordedEffect]
+) -> Iterator[SageEvent]:
+    """Yield the events of a turn that came to an end. One that was stopped has kept no messages:
+    what was done in it is in the journal."""
+    if turn.messages or turn.partial or turn.end is None:
+        yield from turn_events(number, turn)
+        return
+    yield SageTurn(number, turn.prompt)
+    yield from recorded_events(number, effects)
+    if turn.cut_text:
+        yield SageText(turn.cut_text)
+    yield turn.end
 
 
 _PLACE = re.compile(

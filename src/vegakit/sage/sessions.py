@@ -99,6 +99,8 @@ class TurnRecord(Struct, omit_defaults=True):
     """The name of the extensions that it began with."""
     said: str = ""
     """What a command in the prompt stands for."""
+    cut_text: str = ""
+    """What the model had said of an answer that was cut off when a person stopped the turn."""
     compacts: bool = False
     """Whether all before it is summed up first: a person asked for it."""
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from vegakit.cli.terminal.diffs import fields_of, whole_lines
-from vegakit.cli.terminal.reducer import next_turn, on_event, on_question, on_withdrawn, plain
+from vegakit.cli.terminal.reducer import (
+    cut_text,
+    next_turn,
+    on_event,
+    on_question,
+    on_withdrawn,
+    plain,
+)
 from vegakit.cli.terminal.state import (
     Action,
     AnswerQuestion,
@@ -260,7 +267,7 @@ class SessionDriver:
             is_meant = self.state.turn_state is TurnState.STOPPING
             end = await agent.interrupted("stopped by you")
             if is_meant and (self.state.turn > before or agent.was_cut_off):
-                await mark_stopped(agent, end)
+                await mark_stopped(agent, end, cut_text(self.state))
             self._hear(end)
         except SessionMovedError:
             if prompt is not None:

@@ -463,6 +463,16 @@ def next_turn(state: ViewState) -> list[Action]:
 # Words.
 
 
+def cut_text(state: ViewState) -> str:
+    """Return what has come of the answer that goes on; what is before a call was said whole."""
+    for item in reversed(state.items):
+        if isinstance(item, TextItem):
+            return "" if item.is_cut else item.text
+        if not isinstance(item, NoteItem):
+            break
+    return ""
+
+
 def plain(text: str) -> str:
     """Return a result without the marks that are for the model."""
     return text.replace("<untrusted>\n", "").replace("\n</untrusted>", "").strip("\n")
