@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from vegakit.cli.look import Sign, Tone, count, figures, moment, money
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
 from vegakit.cli.terminal.diffs import FileChange, changes_of
-from vegakit.cli.terminal.draw import Line, change_lines, folded, safe
+from vegakit.cli.terminal.draw import Line, change_lines, folded, safe, settled
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.painted import ChatView
 from vegakit.cli.terminal.pane import (
@@ -487,7 +487,9 @@ def _diff(changes: Sequence[FileChange], width: int) -> list[Line]:
 
 def _listing(text: str, width: int) -> list[Line]:
     return [
-        line for part in safe(text).split("\n") for line in folded(part, width, indent=" ") or [[]]
+        line
+        for part in safe(settled(text)).split("\n")
+        for line in folded(part, width, indent=" ") or [[]]
     ]
 
 

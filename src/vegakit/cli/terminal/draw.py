@@ -244,9 +244,16 @@ def _headed(lines: list[Line], most: int) -> list[Line]:
     return [*lines[:most], [seg(f"{_INDENT}… {count(more, 'more line')}")]] if more > 0 else lines
 
 
+def settled(text: str) -> str:
+    """Return what a terminal would show in the end of lines that a program wrote over, such as a
+    bar of its progress."""
+    lines = (line.rstrip("\r") for line in text.split("\n"))
+    return "\n".join(line.rpartition("\r")[2] for line in lines)
+
+
 def _tail(said: str, lines: int, canvas: Canvas) -> list[Line]:
     """Return the last lines of what a tool says."""
-    every = safe(said).split("\n")
+    every = safe(settled(said)).split("\n")
     parts = [one for one in every if one.strip() and one != "stdout:"]
     shown = parts[-_TAIL:]
     made: list[Line] = [
