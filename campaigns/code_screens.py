@@ -28,9 +28,9 @@ from textual.strip import Strip
 
 from campaigns.screens import FONT, IMAGES, KEPT, OWN_FONTS, RUN, THEME, placed
 from vegakit.cli.look import Tone
-from vegakit.cli.terminal.actions import undo_page
 from vegakit.cli.terminal.app import CodeApp
 from vegakit.cli.terminal.driver import SessionDriver
+from vegakit.cli.terminal.pane import undo_page
 from vegakit.cli.terminal.reducer import on_event, on_question
 from vegakit.cli.terminal.screens import Choice, ConfirmScreen, PickScreen
 from vegakit.cli.terminal.state import TurnState, TypedPrompt
@@ -234,7 +234,7 @@ def _undo() -> ConfirmScreen:
         NOW,
         "done",
         3,
-        "",
+        "run/000001",
         ("a request to api.example.com",),
         ("docs/changes.md", "src/retry.py", "tests/test_retry.py"),
     )

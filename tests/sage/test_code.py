@@ -542,7 +542,7 @@ def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
             end = it.events("-p", "Write.")[-1]
             (it.folder / "go").touch()
             life.communicate()
-        assert re.search("another session is open .*: git worktree add", end["not_undoable"])
+        assert re.search("another session worked in .*: git worktree add", end["not_undoable"])
         ran = it.vega(command="undo")
         assert "Undone: Wait." in ran.stdout
         edited = SOURCE.replace("1", "2").encode()
@@ -556,7 +556,9 @@ def test_undo_waits_for_a_session_that_ends(tmp_path: Path) -> None:
         wait_for(it.folder / "ran")
         with it.start("--json", command="undo") as undo:
             assert undo.stderr is not None
-            assert undo.stderr.readline() == "waiting for the session in this folder to end\n"
+            assert (
+                undo.stderr.readline() == "waiting for the turn that works in this folder to end\n"
+            )
             life.kill()
             out, err = undo.communicate()
         assert undo.returncode == 0, err

@@ -689,3 +689,26 @@ def test_a_whole_file_that_somebody_made_meanwhile_is_not_written_over(tmp_path:
         assert "1\\tours" in told[7]
         made = [(it.folder / f"{name}.txt").read_text() for name in ("a", "b", "c", "empty")]
         assert made == ["A\n", "B\n", "C\n", "e\n"]
+
+
+def test_an_edit_of_what_a_person_changed_meanwhile_is_told_so(tmp_path: Path) -> None:
+    """What they did is kept; the agent is told to read it again, until it has."""
+    read = ("read", {"path": "a.txt"})
+    first = ("edit", {"path": "a.txt", "old": "one", "new": "two"})
+    patch = "*** Begin Patch\n*** Update File: a.txt\n-two, mine\n+three, mine\n*** End Patch"
+    last = ("edit", {"path": "a.txt", "old": "three", "new": "four"})
+    wanted = [read, first, ("apply_patch", {"patch": patch}), read, last]
+    steps, asked = iter([*map(calls, wanted), "Done."]), count(1)
+
+    def answer(_: ProviderRequest) -> ProviderAnswer:
+        if next(asked) == 2:
+            (tmp_path / "work/a.txt").write_text("one, mine\n")
+        return next(steps)
+
+    with scene(tmp_path, answer) as it:
+        (it.folder / "a.txt").write_text("one\n")
+        it.events("-p", "Edit it.")
+        told = [json.dumps(result["content"]) for result in it.results(it.bodies[-1])]
+        is_told = ["changed since you read it" in one for one in told]
+        assert is_told == [False, True, True, False, False]
+        assert (it.folder / "a.txt").read_text() == "four, mine\n"

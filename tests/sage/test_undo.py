@@ -775,9 +775,9 @@ def test_the_store_lies_outside(work: Work) -> None:
 
 
 def test_one_process_at_a_time(work: Work) -> None:
-    """A second one is told that a session is open."""
+    """A second one is told that a turn works."""
     work.start()
-    with pytest.raises(UserError, match="a session is open"):
+    with pytest.raises(UserError, match="a turn of another session works"):
         open_undo(work.root, work.state)
 
 

@@ -42,7 +42,7 @@ def undo_command(arguments: Sequence[str]) -> int:
 
 
 def _say_waiting() -> None:
-    print("waiting for the session in this folder to end", file=sys.stderr, flush=True)
+    print("waiting for the turn that works in this folder to end", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

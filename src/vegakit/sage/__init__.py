@@ -85,10 +85,13 @@ if TYPE_CHECKING:
     from vegakit.sage.patches import (
         FilePatch as FilePatch,
         Patched as Patched,
+        PatchKind as PatchKind,
+        PatchPart as PatchPart,
         apply_parts as apply_parts,
         read_patch as read_patch,
     )
     from vegakit.sage.session import SageAgent as SageAgent
+    from vegakit.sage.sessions import SessionMovedError as SessionMovedError
     from vegakit.sage.tools import ToolRegistry as ToolRegistry, Workspace as Workspace
     from vegakit.sage.undo.records import (
         Restored as Restored,
@@ -124,7 +127,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "extensions.loading": "CommandInfo",
         "extensions.records": "Plugin PluginHook SageCommand SageSubAgent",
-        "patches": "FilePatch Patched apply_parts read_patch",
+        "patches": "FilePatch PatchKind PatchPart Patched apply_parts read_patch",
         "history": (
             "Rewound RewoundSession SessionInfo SessionMatch SessionState delete_session "
             "export_session list_prompts list_sessions redo_turns rename_session search_sessions "
@@ -134,6 +137,7 @@ __getattr__, __dir__ = lazy_exports(
         "live": "LiveSession begin_session mark_stopped prompted",
         "names": "AgentExecution AgentState Config LLMClient LLMProvider",
         "session": "SageAgent",
+        "sessions": "SessionMovedError",
         "tools": "ToolRegistry Workspace",
         "undo.records": "Restored TurnChanges UndoLimits UndoTurn Unrestored",
         "worktrees": "Worktree list_worktrees open_worktree remove_worktree",

@@ -12,6 +12,7 @@ import asyncio
 import json
 import re
 import shlex
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -178,7 +179,10 @@ async def export_session(
         record.name, record.run, record.folder, record.model, record.mode, budget, resumed
     )
     effects = await asyncio.to_thread(_effects, chosen, record)
-    told = {number: cut.get(number) or turn_events(number, turn) for number, turn in turns.items()}
+    told = {
+        number: cut.get(number) or [*_kept_events(number, turn, effects)]
+        for number, turn in turns.items()
+    }
     return [
         opened,
         *(event for number in told for event in _with_tasks(number, told[number], effects)),
@@ -307,6 +311,21 @@ def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
         yield turn.end
 
 
+def _kept_events(
+    number: int, turn: TurnRecord, effects: Sequence[RecordedEffect]
+) -> Iterator[SageEvent]:
+    """Yield the events of a turn that came to an end. One that was stopped has kept no messages:
+    what was done in it is in the journal."""
+    if turn.messages or turn.partial or turn.end is None:
+        yield from turn_events(number, turn)
+        return
+    yield SageTurn(number, turn.prompt)
+    yield from recorded_events(number, effects)
+    if turn.cut_text:
+        yield SageText(turn.cut_text)
+    yield turn.end
+
+
 _PLACE = re.compile(
     r"(?P<agent>[^/]+)~[^/]*#(?P<again>\d+)/(?:[a-z0-9-]+ (?P<task>[^/~]+)~[^/]*#(?P<inner>\d+)/)?"
     r"send \d+:\d+\[(?P<step>\d+)\](?:\[(?P<index>\d+)\])?@(?P<occurrence>\d+)"
@@ -431,48 +450,63 @@ async def undo_turns(
     folder: str | Path = ".",
     *,
     to: int | None = None,
+    session: str = "",
     overwrite: bool = False,
     replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
     """Take back the last turns, or all after turn `to`: what they wrote, and what was said in them.
-    What somebody else changed since is kept and named, unless `overwrite` says to restore it. If
+    With a `session`, by its name or run, only turns of it count, and `to` is one of its own. What
+    somebody else changed since is kept and named, unless `overwrite` says to restore it. If
     another folder has taken the place of the one that they ran in, it is refused unless `replaced`
-    says so. A session that is open in the folder may be about to end: it is waited for, and
+    says so. A turn that works in the folder may be about to end: it is waited for, and
     `on_wait` is called first."""
     on_conflict = "restore" if overwrite else "keep"
 
-    def work(store: UndoStore) -> Restored:
+    def work(store: UndoStore, run: str) -> Restored:
         # One that was cut off was asked for before, and is done now.
-        return store.record() or store.undo(turns, on_conflict, to=to, replaced=replaced)
+        if (finished := store.record()) is not None:
+            return finished
+        if not run:
+            return store.undo(turns, on_conflict, to=to, replaced=replaced)
+        among, most = _turns_of(run, to or 0), turns if to is None else sys.maxsize
+        return store.undo(most, on_conflict, replaced=replaced, among=among)
 
-    return await _rewound(folder, settings, work, on_wait)
+    return await _rewound(folder, settings, session, work, on_wait)
+
+
+def _turns_of(run: str, after: int = 0) -> Callable[[UndoTurn], bool]:
+    """Return what tells the turns of a session, or those after one of them, from all others."""
+    first = turn_key(run, after)
+    return lambda turn: turn.key.rpartition("/")[0] == run and turn.key > first
 
 
 async def redo_turns(
     folder: str | Path = ".",
     *,
+    session: str = "",
     overwrite: bool = False,
     replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
-    """Take back the last undo. An open session is waited for, and a folder that has taken the place
-    of another is refused, as by `undo_turns`."""
+    """Take back the last undo, or the last of a `session`. A turn that works is waited for, and a
+    folder that has taken the place of another is refused, as by `undo_turns`."""
 
-    def work(store: UndoStore) -> Restored:
+    def work(store: UndoStore, run: str) -> Restored:
         store.record()
-        return store.redo("restore" if overwrite else "keep", replaced=replaced)
+        on_conflict = "restore" if overwrite else "keep"
+        return store.redo(on_conflict, replaced=replaced, among=_turns_of(run) if run else None)
 
-    return await _rewound(folder, settings, work, on_wait)
+    return await _rewound(folder, settings, session, work, on_wait)
 
 
 async def undoable_turns(
-    folder: str | Path = ".", *, settings: Settings | None = None
+    folder: str | Path = ".", *, session: str = "", settings: Settings | None = None
 ) -> list[UndoTurn]:
-    """Return the turns that are recorded, the latest first. One that was cut off or failed is told
-    as such: what is recorded of it is done, and it is not."""
+    """Return the turns that are recorded, the latest first; with a `session` those of it. One that
+    was cut off or failed is told as such: what is recorded of it is done, and it is not."""
     where, chosen = _place(folder, settings)
     root = await asyncio.to_thread(_workspace_of, where, chosen.data_path)
 
@@ -484,6 +518,7 @@ async def undoable_turns(
     found = await asyncio.to_thread(work)
     states: dict[str, str] = {}
     async with _opened(root, chosen) as (sessions, _):
+        is_own = _turns_of((await sessions.named(session)).run) if session else None
         for record in await sessions.all():
             for number, turn in (await sessions.turns(record)).items():
                 if not turn.messages:
@@ -492,17 +527,23 @@ async def undoable_turns(
     return [
         replace(one, state=states.get(one.key, one.state)) if one.state == _DONE else one
         for one in found
+        if is_own is None or is_own(one)
     ]
 
 
 async def _rewound(
     folder: str | Path,
     settings: Settings | None,
-    work: Callable[[UndoStore], Restored],
+    session: str,
+    work: Callable[[UndoStore, str], Restored],
     on_wait: Callable[[], object] | None,
 ) -> Rewound:
     where, chosen = _place(folder, settings)
     root = _workspace_of(where, chosen.data_path)
+    run = ""
+    if session:
+        async with _opened(root, chosen) as (sessions, _):
+            run = (await sessions.named(session)).run
     # It stays open until the turns are marked: no session begins a turn in between.
     store = await _waited_for(root, chosen.data_path, on_wait)
     try:
@@ -512,7 +553,7 @@ async def _rewound(
             if await asyncio.to_thread(remove_left_stubs, root):
                 break
             await asyncio.sleep(_PAUSE_S)
-        done = await asyncio.to_thread(work, store)
+        done = await asyncio.to_thread(work, store, run)
         undone = await asyncio.to_thread(store.undone)
         runs = {key.rpartition("/")[0] for undo in undone for key in undo.keys}
         moved: list[RewoundSession] = []

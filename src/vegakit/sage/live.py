@@ -69,11 +69,12 @@ async def begin_session(folder: str | Path, **options: Any) -> SageSession:  # n
         return await sage.opened()
 
 
-async def mark_stopped(sage: SageAgent, end: SageEnd) -> None:
+async def mark_stopped(sage: SageAgent, end: SageEnd, said: str = "") -> None:
     """Note that somebody stopped the turn that goes on: whoever goes on with the session is not to
-    finish it first."""
+    finish it first. `said` is what had come of the answer that was cut off, for people to read
+    again; a call that did not end is not in the journal."""
     turn = sage.current
-    turn.failed, turn.end = EndReason.INTERRUPTED, end
+    turn.failed, turn.end, turn.cut_text = EndReason.INTERRUPTED, end, said
     await sage.keep_current()
 
 

@@ -99,6 +99,8 @@ class TurnRecord(Struct, omit_defaults=True):
     """The name of the extensions that it began with."""
     said: str = ""
     """What a command in the prompt stands for."""
+    cut_text: str = ""
+    """What the model had said of an answer that was cut off when a person stopped the turn."""
     compacts: bool = False
     """Whether all before it is summed up first: a person asked for it."""
 
@@ -245,11 +247,15 @@ class SessionStore:
             await self._get(kind, key)
         version = self._versions[kind + key]
         if not await self._store.put(kind, key, value, expected=version):
-            raise UserError(
+            raise SessionMovedError(
                 "another process goes on with this session, or has undone a turn of it; wait "
                 "until it has ended, then type it again"
             )
         self._versions[kind + key] = version + 1
+
+
+class SessionMovedError(UserError):
+    """A session is not as it was read: somebody else went on with it, or took a turn back."""
 
 
 def budget_text(amount: str | float | Decimal) -> str:

@@ -339,7 +339,9 @@ class AcpAgent:
         key, folder = session.live.run, session.live.folder
         match word:
             case "undo" | "redo":
-                done = await (undo_turns(folder=folder) if word == "undo" else redo_turns(folder))
+                # Of this session: the editor shows no other, and must not change one.
+                work = undo_turns if word == "undo" else redo_turns
+                done = await work(folder=folder, session=key)
                 turns = sum(len(one.turns) for one in done.sessions)
                 said = f"{word.capitalize()}: {len(done.restored)} paths restored, {turns} turns."
             case _:

@@ -260,3 +260,22 @@ def test_a_call_says_what_came_of_it(item: ToolItem, told: str) -> None:
     said = "\n".join("".join(part.text for part in line) for line in lines)
     assert told in said
     assert "::" not in said
+
+
+@pytest.mark.parametrize("state", [ToolState.FAILED, ToolState.REFUSED])
+def test_what_was_not_done_has_changed_no_lines(state: ToolState) -> None:
+    given = {"path": "a.py", "old": "x", "new": "y"}
+    item = ToolItem(name="edit", arguments=given, state=state, result="no")
+    (head, *_) = lines_of(item, Canvas(80))
+    assert "".join(part.text for part in head).endswith(" a.py")
+
+
+def test_a_bar_of_progress_is_shown_as_it_stands() -> None:
+    """While a command runs, and of its result; line ends of another system are no bar."""
+    said = "get it\r\n 10 %\r 50 %\r100 %\ndone\r\n"
+    for item in (
+        ToolItem(name="shell", state=ToolState.WORKING, output=said),
+        ToolItem(name="shell", state=ToolState.DONE, result=said),
+    ):
+        shown = ["".join(part.text for part in line) for line in lines_of(item, Canvas(80))[1:]]
+        assert [line.removeprefix("   │ ") for line in shown] == ["get it", "100 %", "done"]

@@ -12,6 +12,8 @@ from hypothesis import given, strategies as st
 from vegakit.cli.terminal import reducer
 from vegakit.cli.terminal.commands import COMMANDS, candidates, images_in, parse_command
 from vegakit.cli.terminal.diffs import DiffRow, changes_of, compared, side_by_side
+from vegakit.cli.terminal.draw import Canvas, lines_of
+from vegakit.cli.terminal.pane import changed_since, pane_lines, undo_page
 from vegakit.cli.terminal.reducer import (
     next_turn,
     on_event,
@@ -56,6 +58,7 @@ from vegakit.sage import (
     SageToolOutput,
     SageTurn,
     SageWaiting,
+    UndoTurn,
 )
 
 ARMED_MS = 300
@@ -372,14 +375,49 @@ def test_a_diff_leads_from_the_old_to_the_new(old: list[str], new: list[str]) ->
     assert [right.text for _, right in pairs if right] == after
 
 
+PATCH = (
+    "*** Begin Patch\n*** Update File: a.py\n@@ def g\n z = 1\n-y = 2\n"
+    "@@ def f\n x = 1\n+y = 3\n+w\n"
+    "*** Add File: b.py\n+new\n*** Delete File: c.md\n*** End Patch"
+)
+PATCHED = "edited a.py at line 40, 18\nadded b.py\ndeleted c.md: 1,200 lines"
+
+
 def test_a_patch_is_a_change_of_each_file() -> None:
-    patch_text = (
-        "*** Begin Patch\n*** Update File: a.py\n@@ def f\n x = 1\n-y = 2\n+y = 3\n"
-        "*** Add File: b.py\n+new\n*** End Patch"
+    """With the lines of the file, in their order, and what was deleted."""
+    first, second, third = changes_of("apply_patch", {"patch": PATCH}, PATCHED)
+    assert (first.path, first.added, first.removed) == ("a.py", 2, 1)
+    assert first.rows == (
+        DiffRow(" ", 18, "x = 1", 18),
+        DiffRow("+", 19, "y = 3"),
+        DiffRow("+", 20, "w"),
+        DiffRow(" ", 42, "z = 1", 40),
+        DiffRow("-", 41, "y = 2"),
     )
-    first, second = changes_of("apply_patch", {"patch": patch_text})
-    assert (first.path, first.added, first.removed) == ("a.py", 1, 1)
-    assert (second.path, second.rows) == ("b.py", (DiffRow("+", 1, "new"),))
+    assert (second.path, second.rows, second.fate) == ("b.py", (DiffRow("+", 1, "new"),), "added")
+    assert (third.path, third.removed, third.fate) == ("c.md", 1200, "deleted")
+
+
+def test_a_deleted_file_is_told_as_such() -> None:
+    """Below the call each file has its heading; so it is in the pane and on the page of undo."""
+    state = working()
+    on_event(state, SageTurn(1, "tidy up"), 0)
+    on_event(state, SageToolBegan("1", "apply_patch", {"patch": PATCH}), 0)
+    on_event(state, SageToolEnded("1", "apply_patch", PATCHED, is_error=False), 0)
+    turn = UndoTurn(1, "tidy up", 0, "done", 3, "r/000001", names=("a.py", "b.py", "c.md"))
+    shown = [
+        "".join(part.text for part in line).strip()
+        for line in (
+            *lines_of(state.items[-1], Canvas(80)),
+            *pane_lines(state, 46, 0),
+            *undo_page([turn], changed_since(state.items, 1), 80),
+        )
+    ]
+    assert "apply_patch a.py, b.py, c.md  +3 \u22121201" in shown[0]
+    assert "a.py  +2 \u22121" in shown
+    assert "b.py  added, +1 \u22120" in shown
+    assert any(line.split() == ["c.md", "deleted", "\u22121200"] for line in shown)
+    assert any(line.split() == ["c.md", "deleted,", "+0", "\u22121200"] for line in shown)
 
 
 @given(
@@ -441,3 +479,20 @@ def test_a_wait_says_for_whom_and_is_over_with_its_turn() -> None:
     on_event(state, SageEnd(EndReason.INTERRUPTED), 3)
     assert waits[1].text == "waited for your answer for 60 s"
     assert not any(one.kind == "waiting" for one in waits)
+
+
+def test_a_note_does_not_cut_an_answer_in_two() -> None:
+    """Whether a command said it or the wait did; the next answer is another text."""
+    state = working()
+    on_event(state, SageTurn(1, "talk"), 0)
+    on_event(state, SageText("Paragrap"), 1)
+    state.items.append(NoteItem(kind="error", text="not while a turn works"))
+    on_event(state, SageText("h 21"), 2)
+    on_event(state, SageWaiting("smart", 30.0), 3)
+    on_event(state, SageText(" goes on."), 4)
+    on_event(state, SageEnd(EndReason.DONE), 5)
+    on_event(state, SageTurn(2, "more"), 6)
+    on_event(state, SageText("More."), 7)
+    texts = [one for one in state.items if isinstance(one, TextItem)]
+    assert [one.text for one in texts] == ["Paragraph 21 goes on.", "More."]
+    assert [one.is_open for one in texts] == [False, True]

@@ -215,3 +215,27 @@ def test_a_budget_of_a_session_that_goes_on_is_of_all_its_turns(tmp_path: Path) 
         assert less.returncode != 0
         assert "may spend $3.00 in all its turns" in less.stderr
         assert "--budget '+$1'" in less.stderr
+
+
+async def test_what_a_stopped_turn_did_is_shown_when_the_session_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    """The command that ran in it, and what had come of an answer."""
+    run = calls(("shell", {"command": "echo began; sleep 600"}), text="I look.")
+    stuck = ProviderReply("one two three", breaks=Break(2, Hang()))
+    with scene(tmp_path, [run, stuck]) as it, it.inside():
+        async with opened(it, session="s") as (app, pilot):
+            await say(pilot, "run it")
+            await until(lambda: any("began" in one.output for one in app.state.tools.values()))
+            await pilot.press("escape")
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+            await say(pilot, "talk")
+            await until(lambda: "one" in text_of(app))
+            await pilot.press("escape")
+            await until(lambda: len(ends(app)) == 2)
+            said = text_of(app)
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            await until(lambda: len(ends(app)) == 2)
+            assert text_of(app) == said
+            (command,) = [one for one in app.state.items if isinstance(one, ToolItem)]
+            assert (command.name, command.state) == ("shell", ToolState.STOPPED)

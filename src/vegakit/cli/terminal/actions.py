@@ -2,24 +2,30 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from textual.screen import ModalScreen
 
-from vegakit.cli.look import Sign, Tone, cells, count, cut, figures, middle, moment, money
+from vegakit.cli.look import Sign, Tone, count, figures, moment, money
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
-from vegakit.cli.terminal.diffs import changes_of
-from vegakit.cli.terminal.draw import MINUS, Line, diff_columns, diff_lines, folded, safe, seg
+from vegakit.cli.terminal.diffs import FileChange, changes_of
+from vegakit.cli.terminal.draw import Line, change_lines, folded, safe, settled
 from vegakit.cli.terminal.driver import SessionDriver
 from vegakit.cli.terminal.painted import ChatView
-from vegakit.cli.terminal.pane import help_page, pane_lines
+from vegakit.cli.terminal.pane import (
+    changed_since,
+    help_page,
+    later_prompts,
+    pane_lines,
+    turn_of,
+    undo_page,
+)
 from vegakit.cli.terminal.prompt import PromptInput
 from vegakit.cli.terminal.screens import Choice, ConfirmScreen, PageScreen, PickScreen
 from vegakit.cli.terminal.state import (
-    ChangedFile,
-    ChatItem,
     PromptItem,
     TextItem,
     ToolItem,
@@ -30,7 +36,6 @@ from vegakit.sage import (
     UNBILLED,
     SageMode,
     SessionState,
-    UndoTurn,
     export_session,
     list_prompts,
     list_sessions,
@@ -198,9 +203,8 @@ class Actions:
         """Show a tool call whole: its diff, or all that it said."""
         changes = changes_of(item.name, item.arguments, item.result)
         if changes and item.state is ToolState.DONE:
-            rows = [row for change in changes for row in change.rows]
             names = ", ".join(change.path for change in changes)
-            await self._page(f"{item.name} {names}", lambda width: _diff(rows, width))
+            await self._page(f"{item.name} {names}", lambda width: _diff(changes, width))
             return
         text = item.output or await self._driver.whole_result(item)
         await self._page(f"{item.name} {item.id}", lambda width: _listing(text, width))
@@ -276,9 +280,9 @@ class Actions:
     async def _rename(self, argument: str) -> None:
         if not argument:
             raise UserError("say the new name, such as: /rename retry-fix")
-        await self._driver.closed(
-            lambda: rename_session(self._driver.state.run, argument, self._app.folder)
-        )
+        driver = self._driver
+        await driver.closed(lambda: rename_session(driver.state.run, argument, self._app.folder))
+        driver.say(f"this session is named {driver.state.name} now")
 
     async def _kill(self, argument: str) -> None:
         del argument
@@ -292,37 +296,32 @@ class Actions:
     async def _rewind(self, argument: str) -> None:
         if not argument.isdecimal():
             raise UserError("say the last turn that stays, such as: /rewind 3")
-        recorded = await self._recorded()
-        after = [
-            one for one in recorded if one.state != "undone" and _turn_of(one.key) > int(argument)
-        ]
-        if not after:
-            raise UserError(f"no turn after {argument} can be taken back")
-        await self._take_back(turns=len(after))
+        await self._take_back(turns=sys.maxsize, after=int(argument))
 
-    async def _recorded(self) -> list[UndoTurn]:
-        await self._driver.release()
-        try:
-            return await undoable_turns(self._app.folder)
-        finally:
-            await self._driver.reopen()
-
-    async def _take_back(self, turns: int) -> None:
-        recorded = [one for one in await self._recorded() if one.state != "undone"][:turns]
-        if not recorded:
-            raise UserError("no turn of this folder can be taken back")
-        changed = changed_in(self._driver.state.items, len(recorded))
+    async def _take_back(self, turns: int, after: int = 0) -> None:
+        """Take back the last turns of the session on the screen, all of them after one."""
+        state, folder = self._driver.state, self._app.folder
+        recorded = await undoable_turns(folder, session=state.run)
+        standing = [one for one in recorded if one.state != "undone" and turn_of(one) > after]
+        # A turn that went on after a kill is recorded in parts.
+        taken = [*dict.fromkeys(map(turn_of, standing))][:turns]
+        if not taken:
+            what = f"no turn after {after}" if after else "no turn"
+            raise UserError(f"{what} of this session can be taken back")
+        chosen = [one for one in standing if turn_of(one) in taken]
+        changed, stays = changed_since(state.items, min(taken)), later_prompts(state.items, taken)
 
         def made(width: int) -> list[Line]:
-            return undo_page(recorded, changed, width)
+            return undo_page(chosen, changed, width, stays)
 
-        title = f"Take back {count(len(recorded), 'turn')}, files and conversation?"
+        title = f"Take back {count(len(taken), 'turn')}, files and conversation?"
         if await self._app.asked(ConfirmScreen(title, made, "take back")):
-            await self._rewound(lambda: undo_turns(turns, self._app.folder), "Undone")
+            await self._rewound(lambda: undo_turns(len(taken), folder, session=state.run), "Undone")
 
     async def _redo(self, argument: str) -> None:
         del argument
-        await self._rewound(lambda: redo_turns(self._app.folder), "Redone")
+        run = self._driver.state.run
+        await self._rewound(lambda: redo_turns(self._app.folder, session=run), "Redone")
 
     async def _rewound(self, work: Callable[[], Awaitable[Any]], word: str) -> None:
         done = await self._driver.closed(work)
@@ -357,7 +356,8 @@ class Actions:
             if driver.state.run == run:
                 self._app.show_session(driver)
                 return
-        await self._begin({"resume": run})
+        # It goes on with its own budget, mode and model, not with those of this screen.
+        await self._begin({"resume": run, "budget": None, "mode": None, "model": ""})
 
     async def _new(self, argument: str) -> None:
         await self._begin({"resume": None, "session": argument})
@@ -440,7 +440,6 @@ class Actions:
         await self._app.leave()
 
 
-_BY = "by a command"
 _MODES = {
     "plan": "reads and answers; writes and commands are refused",
     "ask": "asks you before each write and command",
@@ -478,63 +477,19 @@ def _opens(item: ToolItem) -> bool:
     }
 
 
-def changed_in(items: Sequence[ChatItem], turns: int) -> list[ChangedFile]:
-    """Return the files that tools changed in the last turns."""
-    starts = [at for at, item in enumerate(items) if isinstance(item, PromptItem)][-turns:]
-    found: dict[str, ChangedFile] = {}
-    for item in items[starts[0] :] if starts else ():
-        if isinstance(item, ToolItem) and item.state is ToolState.DONE:
-            for change in changes_of(item.name, item.arguments, item.result):
-                known = found.setdefault(change.path, ChangedFile(change.path))
-                known.added += change.added
-                known.removed += change.removed
-    return [*found.values()]
-
-
-def undo_page(
-    recorded: Sequence[UndoTurn], changed: Sequence[ChangedFile], width: int
-) -> list[Line]:
-    """Return what an undo takes back: the turns with their prompts and files, those that commands
-    changed, too, and what nobody can take back."""
-    counted = {f"/{file.path}": f"+{file.added} {MINUS}{file.removed}" for file in changed}
-
-    def by_whom(path: str) -> str:
-        # A tool may have been called with a longer name of the path.
-        return next((told for name, told in counted.items() if name.endswith(f"/{path}")), _BY)
-
-    made: list[Line] = []
-    for one in recorded:
-        label = cut(safe(one.label).replace("\n", " "), width - 20)
-        made += [[], [seg(f"   {count(one.paths, 'path')}  ", Tone.STRONG), seg(label)]]
-        names = [middle(safe(name), width - 24) for name in one.names]
-        wide = max(map(cells, names), default=0)
-        for path, name in zip(one.names, names, strict=True):
-            room = " " * (wide - cells(name) + 2)
-            made.append([seg(f"     {name}{room}{by_whom(path)}")])
-        if (more := one.paths - len(one.names)) > 0:
-            made.append([seg(f"     and {more:,} more, of which some may be of others")])
-        for what in one.lasting:
-            made += folded(f"cannot be undone: {safe(what)}", width, indent="     ")
-    return made
-
-
 def _normal(path: Path) -> Path:
     return Path(os.path.normpath(path))
 
 
-def _turn_of(key: str) -> int:
-    number = key.rpartition("/")[2]
-    return int(number) if number.isdecimal() else 0
-
-
-def _diff(rows: Any, width: int) -> list[Line]:  # noqa: ANN401
-    made = diff_columns(rows, width) if width >= _TWO_COLUMNS else diff_lines(rows, width)
-    return [[], *made]
+def _diff(changes: Sequence[FileChange], width: int) -> list[Line]:
+    return [[], *change_lines(changes, width, columns=width >= _TWO_COLUMNS)]
 
 
 def _listing(text: str, width: int) -> list[Line]:
     return [
-        line for part in safe(text).split("\n") for line in folded(part, width, indent=" ") or [[]]
+        line
+        for part in safe(settled(text)).split("\n")
+        for line in folded(part, width, indent=" ") or [[]]
     ]
 
 

@@ -5,9 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple, cast
 
+from vegakit.errors import ToolFailed
+from vegakit.sage import PatchKind, PatchPart, read_patch
+
 _LINES = re.compile(r"at line ([0-9, ]+)")
-_FILE = re.compile(r"\*\*\* (Update|Add|Delete) File: (.*)")
-_BEYOND = re.compile(r"\*\*\* (?:Begin|End) Patch")
+_DONE = re.compile(r"(?:edited|added|deleted|moved) ")
+_COUNTED = re.compile(r": ([0-9,]+) lines?$")
+FATE_ADDED, FATE_DELETED = "added", "deleted"
 _MOST_COMPARED = 2_000
 """Lines that are compared; a longer change is shown as all out and all in."""
 
@@ -23,10 +27,13 @@ class DiffRow(NamedTuple):
 
 
 class FileChange(NamedTuple):
-    """The change of a file by a tool call."""
+    """The change of a file by a tool call: its rows, and what else became of it. Of a file that was
+    deleted no rows are known, but how many lines were `lost`."""
 
     path: str
     rows: tuple[DiffRow, ...]
+    fate: str = ""
+    lost: int = 0
 
     @property
     def added(self) -> int:
@@ -36,7 +43,7 @@ class FileChange(NamedTuple):
     @property
     def removed(self) -> int:
         """Return how many lines went."""
-        return sum(row.sign == "-" for row in self.rows)
+        return self.lost + sum(row.sign == "-" for row in self.rows)
 
 
 def changes_of(name: str, arguments: object, result: str = "") -> list[FileChange]:
@@ -98,21 +105,41 @@ def _write(given: Mapping[str, Any], result: str) -> Iterator[FileChange]:
 
 
 def _patch(given: Mapping[str, Any], result: str) -> Iterator[FileChange]:
-    del result
-    path, rows, number = "", list[DiffRow](), 1
-    for line in str(given.get("patch", "")).splitlines():
-        if found := _FILE.match(line):
-            if path:
-                yield FileChange(path, tuple(rows))
-            path, rows, number = found[2].strip(), [], 1
-        elif line.startswith(("***", "@@")) or _BEYOND.match(line) or not path:
-            continue
-        else:
-            sign = line[:1] if line[:1] in "+-" else " "
-            rows.append(DiffRow(sign or " ", number, line[1:]))
-            number += sign != "-"
-    if path:
-        yield FileChange(path, tuple(rows))
+    try:
+        files = read_patch(str(given.get("patch") or ""))
+    except ToolFailed:
+        return  # it says itself what is wrong with it
+    told = result.split("\n")[: len(files)]
+    if len(told) < len(files) or not all(map(_DONE.match, told)):
+        told = [""] * len(files)
+    for file, said in zip(files, told, strict=True):
+        match file.kind:
+            case PatchKind.ADD:
+                yield FileChange(file.path, tuple(compared("", file.text, 1)), FATE_ADDED)
+            case PatchKind.DELETE:
+                many = _COUNTED.search(said)
+                lost = int(many[1].replace(",", "")) if many else 0
+                yield FileChange(file.path, (), FATE_DELETED, lost)
+            case PatchKind.UPDATE:
+                fate = f"moved to {file.target}" if file.target else ""
+                yield FileChange(file.path, tuple(_part_rows(file.parts, _places(said))), fate)
+
+
+def _part_rows(parts: Sequence[PatchPart], places: Sequence[int]) -> Iterator[DiffRow]:
+    """Yield the rows of a patched file in the order of its lines. `places` are where the parts were
+    in the file before; a part that is further down moved by what came before it."""
+    if len(places) != len(parts):
+        places = [1] * len(parts)
+    moved = 0
+    for place, part in sorted(zip(places, parts, strict=True), key=lambda pair: pair[0]):
+        old, new = place, place + moved
+        for sign, text in part.lines:
+            if sign == "-":
+                yield DiffRow(sign, old, text)
+            else:
+                yield DiffRow(sign, new, text, 0 if sign == "+" else old)
+            old, new = old + (sign != "+"), new + (sign != "-")
+        moved = new - old
 
 
 _CHANGES = {"edit": _edit, "write": _write, "apply_patch": _patch}

@@ -46,7 +46,7 @@ from vegakit.cli.terminal.state import (
 )
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
-from vegakit.sage import UNBILLED, EndReason
+from vegakit.sage import UNBILLED, EndReason, SageEnd
 
 _INDENT = "   "
 _TAIL, _PREVIEW, _PROMPT_LINES = 3, 8, 12
@@ -158,6 +158,9 @@ def _prompt(item: PromptItem, canvas: Canvas) -> list[Line]:
     more = len(lines) - _PROMPT_LINES
     shown = lines[:_PROMPT_LINES] if more > 0 else lines
     made: list[Line] = [[seg(" > ", Tone.WORK), seg(shown[0], Tone.STRONG)]]
+    if item.turn:
+        # The number that /rewind takes.
+        made[0] = spread(made[0], [seg(f"turn {item.turn} ", Tone.FAINT)], canvas.width)
     made += [[seg(_INDENT), seg(line, Tone.STRONG)] for line in shown[1:]]
     if more > 0:
         made.append([seg(f"{_INDENT}… {count(more, 'more line')}")])
@@ -192,6 +195,7 @@ def _tool(item: ToolItem, canvas: Canvas) -> list[Line]:
 
 _FAILED_COMMAND = re.compile(r"^exit code (?!0$)\d+$\Z", re.MULTILINE)
 """The call was carried out, and what it ran has failed."""
+_MOVED = "it was changed since you read it"
 _READ_ONLY = re.compile(r"^\S+ was asked; in mode read-only nothing but reading runs$")
 _IN_PLAN = "mode plan only reads; to let it ask you instead, type: /mode ask"
 
@@ -212,9 +216,11 @@ def _tool_body(
         said = item.activity or item.output
         return hint, _tail(said, item.output_lines, canvas)
     if changes and item.state is ToolState.DONE:
-        rows = [row for change in changes for row in change.rows]
-        is_long = len(rows) > _PREVIEW
-        return ("ctrl-o opens" if is_long else ""), diff_lines(rows[:_PREVIEW], canvas.width)
+        lines = change_lines(changes, canvas.width)
+        if _MOVED in item.result:
+            told = f"{Sign.HELD} it was changed by somebody else since the agent had read it"
+            lines = [*folded(told, canvas.width - 2), *lines]
+        return ("ctrl-o opens" if len(lines) > _PREVIEW else ""), lines[:_PREVIEW]
     if item.name == "shell" or item.state is ToolState.STOPPED:
         hint = "ctrl-o opens" if item.result_lines > _TAIL + 1 else ""
         return hint, _tail(item.result, item.result_lines, canvas)
@@ -238,9 +244,16 @@ def _headed(lines: list[Line], most: int) -> list[Line]:
     return [*lines[:most], [seg(f"{_INDENT}… {count(more, 'more line')}")]] if more > 0 else lines
 
 
+def settled(text: str) -> str:
+    """Return what a terminal would show in the end of lines that a program wrote over, such as a
+    bar of its progress."""
+    lines = (line.rstrip("\r") for line in text.split("\n"))
+    return "\n".join(line.rpartition("\r")[2] for line in lines)
+
+
 def _tail(said: str, lines: int, canvas: Canvas) -> list[Line]:
     """Return the last lines of what a tool says."""
-    every = safe(said).split("\n")
+    every = safe(settled(said)).split("\n")
     parts = [one for one in every if one.strip() and one != "stdout:"]
     shown = parts[-_TAIL:]
     made: list[Line] = [
@@ -256,6 +269,8 @@ def _about(item: ToolItem, changes: Sequence[FileChange]) -> str:
     given = fields_of(item.arguments)
     if changes:
         names = ", ".join(change.path for change in changes)
+        if item.state in {ToolState.FAILED, ToolState.REFUSED}:
+            return names  # nothing came and nothing went
         added, removed = sum(one.added for one in changes), sum(one.removed for one in changes)
         return f"{names}  +{added} {MINUS}{removed}"
     told = _ABOUT.get(item.name)
@@ -284,6 +299,21 @@ _ABOUT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "task": lambda given: f"{given.get('agent', '')}: {given.get('prompt', '')}",
     "git": lambda given: shlex.join(map(str, given.get("arguments") or given.values())),
 }
+
+
+def change_lines(changes: Sequence[FileChange], width: int, *, columns: bool = False) -> list[Line]:
+    """Return the diffs of a call, each below the name of its file if there are several or if more
+    became of it than other lines."""
+    made: list[Line] = []
+    drawn = diff_columns if columns else diff_lines
+    for change in changes:
+        if len(changes) > 1 or change.fate:
+            counts = f"+{change.added} {MINUS}{change.removed}"
+            told = f"{change.fate}, {counts}" if change.fate else counts
+            name = middle(safe(change.path), max(8, width - cells(told) - 8))
+            made.append([seg(f"{_INDENT}  {name}", Tone.STRONG), seg(f"  {safe(told)}")])
+        made += drawn(change.rows, width)
+    return made
 
 
 def diff_lines(rows: Sequence[DiffRow], width: int) -> list[Line]:
@@ -415,8 +445,8 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
     if end.spent_usd is not None:
         spent = money(round(end.spent_usd * NANOS), rounding=Rounding.UP)
         parts.append(f"at most {spent} spent" if end.unbilled_usd else f"{spent} spent")
-    them = "it" if end.changed == 1 else "them"
-    parts += [f"{count(end.changed, 'path')} changed, /undo takes {them} back"] * bool(end.changed)
+    if end.changed:
+        parts.append(f"{count(end.changed, 'path')} changed{_taken_back(end)}")
     first, *more = folded(" · ".join(parts), canvas.width - 1)
     made: list[Line] = [[seg(" "), seg(str(sign), tone), seg(f" {first[0].text.lstrip()}")], *more]
     if end.message and end.reason is not EndReason.DONE:
@@ -426,11 +456,24 @@ def _end(item: EndItem, canvas: Canvas) -> list[Line]:
         made += folded(f"{most} of it {UNBILLED}", canvas.width - 2)
     if told := _GO_ON.get(end.reason):
         made += folded(told, canvas.width - 2)
+    if end.not_undoable:
+        what = "this turn" if end.unrecorded >= end.changed else "all of this turn"
+        said = f"/undo cannot take {what} back: {safe(end.not_undoable)}"
+        first, *more = folded(said, canvas.width - 2)
+        mark = [seg(" "), seg(str(Sign.HELD), Tone.ASK), seg(f" {first[0].text.lstrip()}")]
+        made += [mark, *more]
     for note in (*end.notes, *(f"cannot be undone: {what}" for what in end.lasting)):
         made += folded(
             safe(note.replace("<untrusted>", "").replace("</untrusted>", "")), canvas.width
         )
     return made
+
+
+def _taken_back(end: SageEnd) -> str:
+    if end.changed <= end.unrecorded:
+        return ""
+    them = "it" if end.changed == 1 else "them"
+    return f", /undo takes {'the others' if end.unrecorded else them} back"
 
 
 _DRAWN: Mapping[type[ChatItem], Callable[[Any, Canvas], list[Line]]] = {

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from vegakit.cli.terminal.diffs import fields_of, whole_lines
-from vegakit.cli.terminal.reducer import next_turn, on_event, on_question, on_withdrawn, plain
+from vegakit.cli.terminal.reducer import (
+    cut_text,
+    next_turn,
+    on_event,
+    on_question,
+    on_withdrawn,
+    plain,
+)
 from vegakit.cli.terminal.state import (
     Action,
     AnswerQuestion,
@@ -30,6 +37,7 @@ from vegakit.sage import (
     SageEvent,
     SageToolEnded,
     SageTurn,
+    SessionMovedError,
     context_share,
     export_session,
     mark_stopped,
@@ -69,6 +77,8 @@ class SessionDriver:
         self._turn: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = SteadyClock()
+        self._changing = asyncio.Lock()
+        """Held while the session is closed for a moment: two changes come one after the other."""
         self.compacts = False
         """Whether the conversation is summed up before the next prompt."""
 
@@ -114,6 +124,9 @@ class SessionDriver:
         for event in told:
             on_event(self.state, event, self.now())
         self.state.turn_state = TurnState.IDLE
+        if self._agent is not None:
+            # The last turn that stands knows nothing of those that were taken back.
+            on_event(self.state, await self._agent.cost(), self.now())
         self._screen.changed()
 
     async def close(self) -> None:
@@ -123,8 +136,9 @@ class SessionDriver:
 
     async def reopen(self, **changes: Any) -> None:  # noqa: ANN401
         """Close the session and open it again, with what is to be changed."""
-        await self.release()
-        await self.open(**changes)
+        async with self._changing:
+            await self.release()
+            await self.open(**changes)
         self.begin_next()
 
     async def check_model(self, name: str) -> None:
@@ -140,12 +154,13 @@ class SessionDriver:
 
     async def closed(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something while the session is closed."""
-        await self.release()
-        try:
-            return await work()
-        finally:
-            await self.open()
-            self.begin_next()
+        async with self._changing:
+            await self.release()
+            try:
+                return await work()
+            finally:
+                await self.open()
+                self.begin_next()
 
     def begin_next(self) -> None:
         """Begin what was typed while the session was not open; from here on it is."""
@@ -157,7 +172,9 @@ class SessionDriver:
         state = self.state
         state.items, state.todo, state.turn = [], [], 0
         state.agents, state.changed = {}, {}
+        unbilled = state.money.unbilled
         await self.load()
+        state.money.unbilled = unbilled
 
     def beside(self) -> "SessionDriver":
         """Return another session of the same folder, not opened yet."""
@@ -250,8 +267,12 @@ class SessionDriver:
             is_meant = self.state.turn_state is TurnState.STOPPING
             end = await agent.interrupted("stopped by you")
             if is_meant and (self.state.turn > before or agent.was_cut_off):
-                await mark_stopped(agent, end)
+                await mark_stopped(agent, end, cut_text(self.state))
             self._hear(end)
+        except SessionMovedError:
+            if prompt is not None:
+                self._screen.unsaid(prompt.text)
+            await self._catch_up()
         except VegaError as error:
             self.say(str(error), "error")
         finally:
@@ -259,6 +280,18 @@ class SessionDriver:
             self._screen.changed()
         await self._weigh()
         self.carry_out(next_turn(self.state))
+
+    async def _catch_up(self) -> None:
+        """Show the session as it is kept: somebody took turns of it back in another terminal."""
+        await self.release()
+        await self.open()
+        self._is_open = True
+        await self.reload()
+        self.say(
+            "turns of this session were taken back elsewhere; the conversation is as it is now. "
+            "Your prompt was not sent: send it again if it still fits",
+            "error",
+        )
 
     async def _weigh(self) -> None:
         """Note how full the window of the model is."""

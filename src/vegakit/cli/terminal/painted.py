@@ -228,7 +228,9 @@ class ChatView(Painted):
         items, canvas = self._items(), self._canvas(width)
         item, gap = items[at], has_gap(items[at - 1] if at else None, items[at])
         is_timed = getattr(item, "ended_ms", 0) is None or isinstance(item, ApprovalItem)
-        key = (item.version, gap, width, canvas.theme, canvas.now_ms // 1000 if is_timed else 0)
+        # With the item: another may stand at its place in memory when it is gone.
+        seconds = canvas.now_ms // 1000 if is_timed else 0
+        key = (item, item.version, gap, width, canvas.theme, seconds)
         found = self._drawn.get(id(item))
         if found is not None and found[0] == key:
             self._drawn.move_to_end(id(item))

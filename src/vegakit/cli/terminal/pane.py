@@ -1,10 +1,21 @@
-"""The right pane: the steps of the agent, its sub-agents with their money, files and jobs."""
+"""The right pane: the steps of the agent, its sub-agents with their money, files and jobs; and the
+page that asks before turns are taken back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from vegakit.cli.look import Sign, Tone, bar_cells, cells, cut, duration, middle, money
-from vegakit.cli.terminal.draw import MINUS, TOOL_SIGNS, Line, safe, seg, spread
-from vegakit.cli.terminal.state import AgentView, ViewState
+from vegakit.cli.look import Sign, Tone, bar_cells, cells, count, cut, duration, middle, money
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of
+from vegakit.cli.terminal.draw import MINUS, TOOL_SIGNS, Line, folded, safe, seg, spread
+from vegakit.cli.terminal.state import (
+    AgentView,
+    ChangedFile,
+    ChatItem,
+    PromptItem,
+    ToolItem,
+    ToolState,
+    ViewState,
+)
+from vegakit.sage import UndoTurn
 
 _METER = 6
 _MOST_FILES, _MOST_AGENTS = 12, 10
@@ -76,7 +87,9 @@ def _meter(at_most: int, spent: int, reserved: int) -> Line:
 def _files(state: ViewState, width: int) -> list[Line]:
     files = [*state.changed.values()]
     figures = [
-        ("", "command") if one.by_command else (f"+{one.added}", f"{MINUS}{one.removed}")
+        ("", "command")
+        if one.by_command
+        else ("deleted" if one.is_deleted else f"+{one.added}", f"{MINUS}{one.removed}")
         for one in files
     ]
     wide = [max((len(pair[at]) for pair in figures), default=0) for at in (0, 1)]
@@ -117,3 +130,84 @@ def help_page(rows: Sequence[tuple[str, str]], width: int) -> list[Line]:
         [seg(f" {name:<{wide}}", Tone.STRONG), seg(cut(told, max(8, width - wide - 2)))]
         for name, told in rows
     ]
+
+
+# What an undo takes back.
+
+_BY = "by a command"
+
+
+def turn_of(recorded: UndoTurn) -> int:
+    """Return the number of a turn in its session."""
+    number = recorded.key.rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def undo_page(
+    recorded: Sequence[UndoTurn],
+    changed: Sequence[ChangedFile],
+    width: int,
+    stays: Sequence[PromptItem] = (),
+) -> list[Line]:
+    """Return what an undo takes back: the turns with their prompts and files, those that commands
+    changed, too, and what nobody can take back. `stays` are later turns of which no file was
+    recorded: they go out of the conversation, too."""
+    counted = {
+        f"/{one.path}": f"{'deleted, ' if one.is_deleted else ''}+{one.added} {MINUS}{one.removed}"
+        for one in changed
+    }
+
+    def by_whom(path: str) -> str:
+        # A tool may have been called with a longer name of the path.
+        return next((told for name, told in counted.items() if name.endswith(f"/{path}")), _BY)
+
+    made: list[Line] = []
+    for one in recorded:
+        made += _heading(turn_of(one), f"{count(one.paths, 'path')}  ", one.label, width)
+        names = [middle(safe(name), width - 24) for name in one.names]
+        wide = max(map(cells, names), default=0)
+        for path, name in zip(one.names, names, strict=True):
+            room = " " * (wide - cells(name) + 2)
+            made.append([seg(f"     {name}{room}{by_whom(path)}")])
+        if (more := one.paths - len(one.names)) > 0:
+            made.append([seg(f"     and {more:,} more, of which some may be of others")])
+        for what in one.lasting:
+            made += folded(f"cannot be undone: {safe(what)}", width, indent="     ")
+    for prompt in stays:
+        told = "goes out of the conversation; what it wrote was not recorded, and STAYS"
+        made += _heading(prompt.turn, "", prompt.text, width)
+        made += folded(told, width, indent="     ")
+    return made
+
+
+def _heading(turn: int, paths: str, label: str, width: int) -> list[Line]:
+    head = f"   turn {turn}  {paths}"
+    return [
+        [],
+        [
+            seg(head, Tone.STRONG),
+            seg(cut(safe(label).replace("\n", " "), max(8, width - cells(head) - 2))),
+        ],
+    ]
+
+
+def changed_since(items: Sequence[ChatItem], turn: int) -> list[ChangedFile]:
+    """Return the files that tools changed from a turn on."""
+    found: dict[str, ChangedFile] = {}
+    is_since = False
+    for item in items:
+        if isinstance(item, PromptItem):
+            is_since = item.turn >= turn
+        if is_since and isinstance(item, ToolItem) and item.state is ToolState.DONE:
+            for change in changes_of(item.name, item.arguments, item.result):
+                known = found.setdefault(change.path, ChangedFile(change.path))
+                known.added += change.added
+                known.removed += change.removed
+                known.is_deleted = change.fate == FATE_DELETED
+    return [*found.values()]
+
+
+def later_prompts(items: Sequence[ChatItem], taken: Collection[int]) -> list[PromptItem]:
+    """Return the prompts after the first of these turns that are of none of them."""
+    said = [one for one in items if isinstance(one, PromptItem)]
+    return [one for one in said if one.turn > min(taken) and one.turn not in taken]

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from vegakit.cli.terminal.approvals import command_in, exact_action
-from vegakit.cli.terminal.diffs import changes_of, fields_of
+from vegakit.cli.terminal.diffs import FATE_DELETED, changes_of, fields_of
 from vegakit.cli.terminal.state import (
     ARMED_AFTER_MS,
     KEPT_OUTPUT,
@@ -117,17 +117,28 @@ def _on_text(state: ViewState, event: SageText, now: int) -> None:
     del now
     if state.turn_state is TurnState.STOPPING or not event.text:
         return
-    last = state.items[-1] if state.items else None
-    if isinstance(last, TextItem) and last.is_open:
+    last = _open_text(state)
+    if last is not None:
         last.text += event.text
         last.version += 1
     else:
         state.items.append(TextItem(text=event.text))
 
 
+def _open_text(state: ViewState) -> TextItem | None:
+    """Return the text that goes on; a note that came meanwhile stands below it, and does not cut
+    it in two."""
+    for item in reversed(state.items):
+        if isinstance(item, TextItem) and item.is_open:
+            return item
+        if not isinstance(item, NoteItem):
+            break
+    return None
+
+
 def _close_text(state: ViewState, *, is_cut: bool = False) -> None:
-    last = state.items[-1] if state.items else None
-    if isinstance(last, TextItem) and last.is_open:
+    last = _open_text(state)
+    if last is not None:
         last.is_open, last.is_cut, last.version = False, is_cut, last.version + 1
 
 
@@ -179,6 +190,7 @@ def _note_effects(state: ViewState, item: ToolItem) -> None:
         known = state.changed.setdefault(change.path, ChangedFile(change.path))
         known.added += change.added
         known.removed += change.removed
+        known.is_deleted = change.fate == FATE_DELETED
     if item.name == "job":
         _note_job(state, item)
 
@@ -228,7 +240,6 @@ def _on_waiting(state: ViewState, event: SageWaiting, now: int) -> None:
     if isinstance(last, NoteItem) and last.kind == "waiting":
         last.text, last.version = text, last.version + 1
     else:
-        _close_text(state)
         state.items.append(NoteItem(kind="waiting", text=text))
 
 
@@ -450,6 +461,16 @@ def next_turn(state: ViewState) -> list[Action]:
 
 
 # Words.
+
+
+def cut_text(state: ViewState) -> str:
+    """Return what has come of the answer that goes on; what is before a call was said whole."""
+    for item in reversed(state.items):
+        if isinstance(item, TextItem):
+            return "" if item.is_cut else item.text
+        if not isinstance(item, NoteItem):
+            break
+    return ""
 
 
 def plain(text: str) -> str:

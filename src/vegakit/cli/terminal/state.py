@@ -144,11 +144,12 @@ class ChangedFile(Struct):
     path: str
     added: int = 0
     removed: int = 0
+    is_deleted: bool = False
 
     @property
     def by_command(self) -> bool:
         """Whether no tool has said what it changed there."""
-        return not self.added and not self.removed
+        return not self.added and not self.removed and not self.is_deleted
 
 
 class JobView(Struct):

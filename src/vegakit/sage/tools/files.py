@@ -34,6 +34,10 @@ IMAGE_TYPES = {
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
 """Images that models take, and how each begins."""
+_CHANGED = (
+    "; it was changed since you read it, by a command or by the person, and that is kept: read it "
+    "again before you go on"
+)
 _BLANKS_DIFFERED = "; blanks before and after lines differed, and were kept"
 
 
@@ -184,6 +188,12 @@ class FileTools:
             "again, and write it with what changed"
         )
 
+    def _news_of(self, path: str, before: bytes) -> str:
+        """Return what is told of a file that an edit found otherwise than the agent had read it:
+        the place fits, but what stands around it may say something else."""
+        is_known = self._seen.get(path) in (None, _digest(before))
+        return "" if is_known else _CHANGED
+
     def _learn(self, path: str, before: bytes, target: str, after: bytes) -> None:
         """Know what an edit left in a file that was known as a whole before."""
         if self._seen.get(path) == _digest(before):
@@ -199,10 +209,11 @@ class FileTools:
             made = replace_each(decoded(before, path), edits, path)
             after = made[-1].text.encode()
             await files.write(path, after)
+            news = self._news_of(path, before)
             self._learn(path, before, path, after)
         lines = ", ".join(str(one.line) for one in made)
         is_exact = all(one.exact for one in made)
-        return f"edited {path} at line {lines}{'' if is_exact else _BLANKS_DIFFERED}"
+        return f"edited {path} at line {lines}{'' if is_exact else _BLANKS_DIFFERED}{news}"
 
     # Patches: all is worked out before the first file is written. What fails after that, such as a
     # full disk, is taken back.
@@ -251,7 +262,8 @@ class FileTools:
             return _FileChange(path, "", None, patch.text.encode(), f"added {path}")
         before = await files.read(path)
         if patch.kind is PatchKind.DELETE:
-            return _FileChange(path, "", before, None, f"deleted {path}")
+            lines = _lines_in(before.decode("utf-8", errors="replace"))
+            return _FileChange(path, "", before, None, f"deleted {path}: {lines}")
         if target:
             await _require_free(files, target, "another name")
         after, told = before, ""
@@ -260,6 +272,7 @@ class FileTools:
             lines = ", ".join(map(str, made.lines))
             after = made.text.encode()
             told = f"edited {path} at line {lines}{'' if made.exact else _BLANKS_DIFFERED}"
+            told += self._news_of(path, before)
         moved = f"moved {path} to {target}" if target else ""
         return _FileChange(path, target, before, after, "; ".join(filter(None, (told, moved))))
 

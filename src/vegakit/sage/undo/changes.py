@@ -16,12 +16,13 @@ What changed while only a command in the background ran counts as that of others
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from msgspec import msgpack
 
+from vegakit.errors import UserError
 from vegakit.sage.undo.records import (
     FILE_TYPES,
     MOST_LISTED,
@@ -174,7 +175,44 @@ def once_each(turns: Iterable[UndoTurn]) -> Iterator[UndoTurn]:
             yield turn
 
 
-def last_turns(standing: Sequence[UndoTurn], count: int) -> list[int]:
+def chosen_turns(
+    turns: Iterable[UndoTurn],
+    count: int,
+    to: int | None,
+    among: Callable[[UndoTurn], bool] | None,
+) -> list[int]:
+    """Return the numbers of the turns that an undo takes back: the last that stand, or all after
+    one; those of one key are one."""
+    standing = [one for one in turns if one.state == "done" and (among is None or among(one))]
+    if to is None:
+        chosen = _last_turns(standing, count)
+    else:
+        last = [turn.key for turn in standing if turn.number == to]
+        if to and not last:
+            raise UserError(f"no turn {to} stands here; to see all, type: vega undo --list")
+        chosen = [
+            turn.number
+            for turn in standing
+            if turn.number > to and (not turn.key or turn.key not in last)
+        ]
+    if not chosen:
+        whose = "no turn to undo here" if among is None else "no turn of this session to undo"
+        raise UserError(f"there is {whose}; to see all, type: vega undo --list")
+    return chosen
+
+
+def check_redo(is_whole: bool, has_gone_on: bool) -> None:
+    """Refuse to give an undo again that others are part of, or that the agent went on after."""
+    if has_gone_on:
+        raise UserError("there is nothing to redo: the agent went on since the undo")
+    if not is_whole:
+        raise UserError(
+            "the last undo took back turns of other sessions, too; to give all of them again, "
+            "type in a shell: vega undo --redo"
+        )
+
+
+def _last_turns(standing: Sequence[UndoTurn], count: int) -> list[int]:
     """Return the numbers of the last turns; those of one key count as one."""
     wanted = {turn.key or str(turn.number) for turn in islice(once_each(standing), count)}
     return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]

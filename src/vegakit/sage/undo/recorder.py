@@ -2,14 +2,15 @@
 
     turn begins ─▶ the workspace is recorded in a thread, while the model is asked
     a tool changes files ─▶ waits until that is done, and holds a window open
-    turn ends ─▶ what changed is recorded
+    turn ends ─▶ what changed is recorded, and the store is given back
 
 Only what changes within a window is the turn's: what a person saves meanwhile stays theirs. The
 windows are in the store before a file is touched, so that a turn that was killed can be taken back,
 too, and a stamp there says until when it ran: what a person saves after that stays theirs. A
-workspace that cannot be recorded does not stop the agent; the end of the turn says why. One process
-at a time records: a second session in the folder only leaves word of its windows, so that the first
-keeps what changed in them, and cannot be undone itself.
+workspace that cannot be recorded does not stop the agent; the end of the turn says why. One turn at
+a time is recorded: one that works beside it only leaves word of its windows, so that the first
+keeps what changed in them, and cannot be undone itself. A session that is open and idle is in
+nobody's way.
 """
 
 import asyncio
@@ -47,6 +48,7 @@ class TurnRecorder:
         self._workspace, self._state = workspace, state_folder
         self._store: UndoStore | None = None
         self._begun: asyncio.Task[int] | None = None
+        self._turn, self._may_try = ("", ""), False
         self.changed, self.unrecorded, self.problem = 0, 0, ""
         self.paths: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}
@@ -72,7 +74,8 @@ class TurnRecorder:
         self.changed, self.unrecorded, self.problem = 0, 0, ""
         self.paths, self._lasting = (), {}
         if is_recorded:
-            self._begun = asyncio.create_task(asyncio.to_thread(self._begin, label, key))
+            self._turn, self._may_try = (label, key), True
+            self._try()
         else:
             with suppress(*_FAILURES):
                 await asyncio.to_thread(self._note, label, key)
@@ -85,7 +88,7 @@ class TurnRecorder:
     async def lasts(self, call: str, what: str) -> None:
         """Note what a call does that nobody can take back; with nothing, that it was not done."""
         self._lasting[call] = what
-        if self._begun is not None and await self._is_ready(self._begun) and self._store:
+        if await self._is_ready() and self._store:
             await asyncio.to_thread(self._store.note_lasting, call, what)
 
     @asynccontextmanager
@@ -95,7 +98,7 @@ class TurnRecorder:
         if self._begun is None:
             yield
             return
-        if await self._is_ready(self._begun) and self._store is not None:
+        if await self._is_ready() and self._store is not None:
             window = self._store.window(paths, reach)
         else:
             # Another session may have the store: what changes now is not to be taken for its own.
@@ -129,31 +132,46 @@ class TurnRecorder:
         with open_undo(self._workspace, self._state) as store:
             return store.undone()
 
-    async def _is_ready(self, begun: "asyncio.Task[int]") -> bool:
-        """Wait for the first recording, which is not cancelled with who waits for it."""
-        try:
-            await asyncio.shield(begun)
-        except UndoStoreInUseError:
-            self.problem = (
-                f"another session is open in {self._workspace}, and undo follows one at a time, so "
-                "what this one wrote counts as your own edits. To have undo for both, give each a "
-                "folder of its own: git worktree add ../NAME, then run it there"
-            )
-            return False
-        except _FAILURES as error:
-            self.problem = str(error)
-            return False
-        return True
+    def _try(self) -> None:
+        self._begun = asyncio.create_task(asyncio.to_thread(self._begin, *self._turn))
+
+    async def _is_ready(self) -> bool:
+        """Wait for the first recording, which is not cancelled with who waits for it. If a turn of
+        another session had the store then, it is tried once more before anything is changed."""
+        while (begun := self._begun) is not None:
+            try:
+                await asyncio.shield(begun)
+            except UndoStoreInUseError:
+                if begun is self._begun and not self._may_try:
+                    self.problem = (
+                        f"another session worked in {self._workspace} at the same time, and undo "
+                        "follows one at a time, so what this one wrote counts as your own edits. "
+                        "To have undo for both, give each a folder of its own: git worktree add "
+                        "../NAME, then run it there"
+                    )
+                    return False
+                if begun is self._begun:
+                    self._may_try = False
+                    self._try()
+            except _FAILURES as error:
+                self.problem = str(error)
+                return False
+            else:
+                return True
+        return False
 
     async def _end(self) -> None:
-        begun, self._begun = self._begun, None
-        if begun is None or not await self._is_ready(begun) or self._store is None:
-            return
+        is_ready, begun = await self._is_ready(), self._begun
+        self._begun = None
         try:
-            changes = await asyncio.to_thread(self._store.end, begun.result())
+            if is_ready and begun is not None and self._store is not None:
+                self._tell(await asyncio.to_thread(self._store.end, begun.result()))
         except _FAILURES as error:
             self.problem = str(error)
-            return
+        finally:
+            await self.aclose()
+
+    def _tell(self, changes: TurnChanges) -> None:
         made = (changes.created, changes.changed, changes.deleted, changes.by_jobs)
         self.changed = sum(map(len, made))
         self.paths = tuple(map(_printable, sorted(chain(*made))[:MOST_LISTED]))

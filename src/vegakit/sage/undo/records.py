@@ -305,7 +305,7 @@ def open_database(file: Path, root: Path) -> sqlite3.Connection:
         if "locked" not in str(error):
             raise StoreError(f"{file} cannot be opened: {error}") from error
         raise UndoStoreInUseError(
-            f"a session is open in {root}; wait until it ends, or end it with Ctrl-C where it "
+            f"a turn of another session works in {root}; wait until it ends, or stop it where it "
             "runs, then type it again"
         ) from error
     except sqlite3.DatabaseError as error:

@@ -26,7 +26,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -36,7 +36,8 @@ from vegakit.errors import UserError
 from vegakit.sage.undo.changes import (
     DOUBTFUL,
     ChangeTable,
-    last_turns,
+    check_redo,
+    chosen_turns,
     named,
     names_of,
     once_each,
@@ -222,7 +223,7 @@ class UndoStore:
                 "select at_ms, state, facts from turn where kind='undo' order by id"
             )
             return [
-                UndoneTurns(at_ms, state == "done", self._keys(json.loads(facts)["of"]))
+                UndoneTurns(at_ms, state == "done", self._keys(_of(facts)))
                 for at_ms, state, facts in rows.fetchall()
             ]
 
@@ -235,48 +236,44 @@ class UndoStore:
         *,
         to: int | None = None,
         replaced: bool = False,
+        among: Callable[[UndoTurn], bool] | None = None,
     ) -> Restored:
-        """Take back the last turns that stand, all at once; with `to` all after that one. What
-        somebody else changed since is kept and named, unless `on_conflict` says to restore it; a
-        redo would bring it back. Turns of a folder whose place another has taken are refused unless
-        `replaced` says so."""
+        """Take back the last turns that stand, all at once; with `to` all after that one; `among`
+        says of which. What somebody else changed since is kept and named, unless `on_conflict` says
+        to restore it; a redo would bring it back. Turns of a folder whose place another has taken
+        are refused unless `replaced` says so."""
         with self._lock:
             self._catch_up(full=True)
             self._none_open()
-            standing = [turn for turn in self.turns() if turn.state == "done"]
-            if to is not None:
-                last = [turn.key for turn in standing if turn.number == to]
-                if to and not last:
-                    raise UserError(f"no turn {to} stands here; to see all, type: vega undo --list")
-                chosen = [
-                    turn.number
-                    for turn in standing
-                    if turn.number > to and (not turn.key or turn.key not in last)
-                ]
-            else:
-                chosen = last_turns(standing, count)
-            if not chosen:
-                raise UserError("there is no turn to undo here; to see all, type: vega undo --list")
+            chosen = chosen_turns(self.turns(), count, to, among)
             return self._revert("undo", chosen, on_conflict, replaced=replaced)
 
-    def redo(self, on_conflict: OnConflict = "keep", *, replaced: bool = False) -> Restored:
-        """Take back the last undo."""
+    def redo(
+        self,
+        on_conflict: OnConflict = "keep",
+        *,
+        replaced: bool = False,
+        among: Callable[[UndoTurn], bool] | None = None,
+    ) -> Restored:
+        """Take back the last undo, or the last of turns `among` these."""
         with self._lock:
             self._catch_up(full=True)
             self._none_open()
-            row = self._db.execute(
-                "select id from turn where kind='undo' and state='done' order by id desc limit 1"
-            ).fetchone()
-            # A turn of a session counts although it changed nothing: the conversation went on.
-            newer = row and self._db.execute(
-                "select 1 from turn left join change on turn=id where kind='agent' and id>?"
-                " and (path is not null or json_extract(facts, '$.key')<>'') limit 1",
-                row,
+            undos = self._db.execute(
+                "select id, facts from turn where kind='undo' and state='done' order by id desc"
             )
-            if row is None or newer.fetchone():
-                why = "no undo stands" if row is None else "the agent went on since the undo"
-                raise UserError(f"there is nothing to redo: {why}")
-            return self._revert("redo", [row[0]], on_conflict, replaced=replaced)
+            for number, facts in undos.fetchall():
+                own = [among is None or among(one) for one in self._agent_turns(_of(facts))]
+                if any(own):
+                    check_redo(all(own), self._went_on(number, among))
+                    return self._revert("redo", [number], on_conflict, replaced=replaced)
+            raise UserError("there is nothing to redo: no undo stands")
+
+    def _went_on(self, undo: int, among: Callable[[UndoTurn], bool] | None) -> bool:
+        """Say whether the agent went on since: a turn of a session counts although it changed
+        nothing, as the conversation did."""
+        later = [turn for turn in self.turns() if turn.number > undo and (turn.paths or turn.key)]
+        return any(among is None or among(turn) for turn in later)
 
     def _revert(
         self, kind: str, chosen: Sequence[int], on_conflict: OnConflict, *, replaced: bool
@@ -591,6 +588,11 @@ class UndoStore:
             raise
         while self._read_words:
             self._read_words.pop().unlink(missing_ok=True)
+
+
+def _of(facts: str) -> list[int]:
+    """Return the turns that an undo took back."""
+    return json.loads(facts)["of"]
 
 
 def _now_ms() -> int:
