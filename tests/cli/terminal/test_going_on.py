@@ -5,9 +5,10 @@ import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
-from tests.cli.terminal.test_screen import EDIT, ends, opened, question_on
+from tests.cli.terminal.test_screen import EDIT, ends, opened, question_on, say
 from tests.patience import until
 from tests.sage.scene import calls, scene
+from vegakit.cli.terminal.state import ToolItem, ToolState
 from vegakit.sage import EndReason, SageAgent
 
 # Questions.
@@ -36,3 +37,33 @@ async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path)
             await pilot.press("y")
             await until(lambda: ends(app) == [EndReason.DONE])
         assert (it.folder / "a.py").read_text() == "x = 2\n"
+
+
+async def test_a_question_that_was_open_when_the_screen_was_left_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    """Nobody had said yes, so it is known that it was not done."""
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
+        async with opened(it, session="s", mode="ask") as (app, pilot):
+            await say(pilot, "fix it")
+            await question_on(app)
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            await question_on(app)
+            await pilot.press("y")
+            await until(lambda: ends(app) == [EndReason.DONE])
+            (tool,) = [one for one in app.state.items if isinstance(one, ToolItem)]
+            assert tool.state is ToolState.DONE
+        assert (it.folder / "a.py").read_text() == "x = 2\n"
+
+
+async def test_a_question_of_a_turn_that_was_stopped_is_not_asked_again(tmp_path: Path) -> None:
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
+        async with opened(it, session="s", mode="ask") as (app, pilot):
+            await say(pilot, "fix it")
+            await question_on(app)
+            await pilot.press("escape")
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+            assert not app.state.waiting
+            assert not app.state.is_working

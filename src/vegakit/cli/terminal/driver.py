@@ -130,7 +130,10 @@ class SessionDriver:
         self._screen.changed()
 
     async def close(self) -> None:
-        """End what goes on, and close the session."""
+        """End what goes on, and close the session. What is asked in a turn that nobody has stopped
+        is asked again by whoever goes on with it, as after a kill."""
+        if self._agent is not None and self.state.turn_state is TurnState.WORKING:
+            self._agent.runtime.approvals.questions.keep_open()
         await self._stop()
         await self.release()
 
