@@ -5,7 +5,8 @@ import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
-from tests.cli.terminal.test_screen import EDIT, ends, opened, question_on, say
+from tests.cli.terminal.test_screen import EDIT, ends, notes, opened, question_on, say, text_of
+from tests.cli.terminal.test_taking_back import prompts
 from tests.patience import until
 from tests.sage.scene import calls, scene
 from vegakit.cli.terminal.state import ToolItem, ToolState
@@ -67,3 +68,26 @@ async def test_a_question_of_a_turn_that_was_stopped_is_not_asked_again(tmp_path
             await until(lambda: ends(app) == [EndReason.INTERRUPTED])
             assert not app.state.waiting
             assert not app.state.is_working
+
+
+# How it opens.
+
+
+async def test_a_fork_opens_with_the_conversation_of_the_other(tmp_path: Path) -> None:
+    with scene(tmp_path, "Yes.") as it, it.inside():
+        async with SageAgent(session="s", budget="$1") as agent:
+            [event async for event in agent.turn("the first prompt")]
+        async with opened(it, fork="s") as (app, _):
+            await until(lambda: prompts(app) == ["the first prompt"])
+            assert app.state.name != "s"
+            assert text_of(app) == "Yes."
+
+
+async def test_a_budget_that_the_settings_cut_is_told(tmp_path: Path) -> None:
+    with scene(tmp_path, "Yes.") as it, it.inside():
+        async with opened(it, budget="$50") as (app, _):
+            told = "at most $10.00 (your settings allow no more; --budget is $50)"
+            await until(lambda: told in notes(app))
+        async with opened(it, budget="$2") as (app, _):
+            await until(lambda: app.state.money.at_most)
+            assert not any("settings" in one for one in notes(app))

@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from vegakit.cli.look import money
 from vegakit.cli.terminal.diffs import fields_of, whole_lines
 from vegakit.cli.terminal.reducer import (
     cut_text,
@@ -32,6 +33,7 @@ from vegakit.cli.terminal.state import (
 from vegakit.concurrency import SteadyClock
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
+from vegakit.money import dollars
 from vegakit.sage import (
     SageAgent,
     SageEvent,
@@ -84,8 +86,9 @@ class SessionDriver:
 
     @property
     def was_resumed(self) -> bool:
-        """Whether the session had turns before."""
-        return self._agent is not None and self._agent.resumed
+        """Whether something was said before: in the session, or in the one it is a fork of."""
+        agent = self._agent
+        return agent is not None and (agent.resumed or bool(agent.record.forked_from))
 
     def now(self) -> int:
         """Return the time, in milliseconds."""
@@ -112,7 +115,15 @@ class SessionDriver:
         on_event(self.state, await agent.cost(), self.now())
         for note in agent.notes:
             self.say(note)
+        self._tell_limit(options.get("budget"))
         await self._weigh()
+
+    def _tell_limit(self, wanted: str | None) -> None:
+        """Say that the settings allow less than the budget that was asked for."""
+        at_most = self.state.money.at_most
+        if wanted is not None and at_most is not None and dollars(wanted) > at_most:
+            why = f"your settings allow no more; --budget is {wanted}"
+            self.say(f"at most {money(at_most)} ({why})")
 
     async def load(self) -> None:
         """Show what was said in the session before."""
@@ -246,8 +257,8 @@ class SessionDriver:
     # Turns.
 
     def go_on(self) -> None:
-        """Go on with a turn that was cut off."""
-        if self._agent is not None and self._agent.was_cut_off:
+        """Go on with a turn of this session that was cut off."""
+        if self._agent is not None and self._agent.resumed and self._agent.was_cut_off:
             self.state.turn_state = TurnState.WORKING
             self._turn = self._start(self._run(None))
 
