@@ -382,13 +382,13 @@ class SageAgent:
         await self._knowledge.look_again(self._last)
         kept = await self._sessions.extensions(self._last.extensions)
         self.tools = self._turn_tools.of(kept)
-        # A runtime tells of new questions only. Who was asked before a kill may be gone, and the
-        # turn would wait for them in vain.
-        for question in self.runtime.interrupts():
-            self._on_asked(question)
         async with aclosing(self._heard(self._last_number, self._last)) as events:
             async for event in events:
                 yield event
+                # A runtime tells of new questions only, and who was asked before a kill may be
+                # gone. Within the turn: whoever hears that one begins drops the questions before.
+                for question in self.runtime.interrupts() if isinstance(event, SageTurn) else ():
+                    self._on_asked(question)
 
     async def _heard(self, number: int, turn: TurnRecord) -> AsyncGenerator[SageEvent]:
         now = self.runtime.clock.now

@@ -408,7 +408,7 @@ class Actions:
     async def _begin(self, changes: dict[str, Any]) -> None:
         driver = self._driver.beside()
         await driver.open(**changes)
-        if driver.was_resumed or changes.get("fork"):
+        if driver.was_resumed:
             await driver.load()
         driver.begin_next()
         self._app.drivers.append(driver)

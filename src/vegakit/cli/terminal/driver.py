@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from vegakit.cli.terminal.amounts import amount
 from vegakit.cli.terminal.diffs import fields_of, whole_lines
 from vegakit.cli.terminal.reducer import (
     cut_text,
@@ -34,6 +35,7 @@ from vegakit.concurrency import SteadyClock
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
 from vegakit.host import Agent, price_of
+from vegakit.money import dollars
 from vegakit.sage import (
     SageAgent,
     SageEvent,
@@ -90,8 +92,9 @@ class SessionDriver:
 
     @property
     def was_resumed(self) -> bool:
-        """Whether the session had turns before."""
-        return self._agent is not None and self._agent.resumed
+        """Whether something was said before: in the session, or in the one it is a fork of."""
+        agent = self._agent
+        return agent is not None and (agent.resumed or bool(agent.record.forked_from))
 
     def now(self) -> int:
         """Return the time, in milliseconds."""
@@ -119,7 +122,15 @@ class SessionDriver:
         self._start(self.note_model())
         for note in agent.notes:
             self.say(note)
+        self._tell_limit(options.get("budget"))
         await self._weigh()
+
+    def _tell_limit(self, wanted: str | None) -> None:
+        """Say that the settings allow less than the budget that was asked for."""
+        at_most = self.state.money.at_most
+        if wanted is not None and at_most is not None and dollars(wanted) > at_most:
+            why = f"your settings allow no more; --budget is {wanted}"
+            self.say(f"at most {amount(at_most)} ({why})")
 
     async def load(self) -> None:
         """Show what was said in the session before."""
@@ -141,7 +152,10 @@ class SessionDriver:
         self._screen.changed()
 
     async def close(self) -> None:
-        """End what goes on, and close the session."""
+        """End what goes on, and close the session. What is asked in a turn that nobody has stopped
+        is asked again by whoever goes on with it, as after a kill."""
+        if self._agent is not None and self.state.turn_state is TurnState.WORKING:
+            self._agent.runtime.approvals.questions.keep_open()
         await self._stop()
         await self.release()
 
@@ -308,8 +322,8 @@ class SessionDriver:
     # Turns.
 
     def go_on(self) -> None:
-        """Go on with a turn that was cut off."""
-        if self._agent is not None and self._agent.was_cut_off:
+        """Go on with a turn of this session that was cut off."""
+        if self._agent is not None and self._agent.resumed and self._agent.was_cut_off:
             self.state.turn_state = TurnState.WORKING
             self._turn = self._start(self._run(None))
 

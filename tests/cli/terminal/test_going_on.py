@@ -1,0 +1,94 @@
+"""What a session that goes on has on the screen of `vega code`: the question that was open, the
+conversation, and what was typed while it opened."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from tests.cli.terminal.test_screen import EDIT, ends, notes, opened, question_on, say, text_of
+from tests.cli.terminal.test_taking_back import prompts
+from tests.patience import until
+from tests.sage.scene import calls, scene
+from vegakit.cli.terminal.state import ToolItem, ToolState
+from vegakit.sage import EndReason, SageAgent
+
+# Questions.
+
+
+async def heard(agent: SageAgent) -> None:
+    async with aclosing(agent.turn("fix it")) as events:
+        async for _ in events:
+            pass
+
+
+async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path) -> None:
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
+        (it.folder / "a.py").write_text("x = 1\n")
+        asked: list[str] = []
+        options: dict[str, Any] = {"session": "s", "mode": "ask", "budget": "$2"}
+        agent = SageAgent(it.folder, on_question=lambda _, one: asked.append(one.id), **options)
+        async with agent:
+            turn = asyncio.create_task(heard(agent))
+            await until(lambda: asked)
+            agent.runtime.approvals.questions.keep_open()  # as whoever is killed leaves it
+            turn.cancel()
+            await asyncio.wait({turn})
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            assert (await question_on(app)).id == asked[0]
+            await pilot.press("y")
+            await until(lambda: ends(app) == [EndReason.DONE])
+        assert (it.folder / "a.py").read_text() == "x = 2\n"
+
+
+async def test_a_question_that_was_open_when_the_screen_was_left_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    """Nobody had said yes, so it is known that it was not done."""
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
+        async with opened(it, session="s", mode="ask") as (app, pilot):
+            await say(pilot, "fix it")
+            await question_on(app)
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            await question_on(app)
+            await pilot.press("y")
+            await until(lambda: ends(app) == [EndReason.DONE])
+            (tool,) = [one for one in app.state.items if isinstance(one, ToolItem)]
+            assert tool.state is ToolState.DONE
+        assert (it.folder / "a.py").read_text() == "x = 2\n"
+
+
+async def test_a_question_of_a_turn_that_was_stopped_is_not_asked_again(tmp_path: Path) -> None:
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
+        async with opened(it, session="s", mode="ask") as (app, pilot):
+            await say(pilot, "fix it")
+            await question_on(app)
+            await pilot.press("escape")
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+        async with opened(it, resume="s", budget=None) as (app, pilot):
+            await until(lambda: ends(app) == [EndReason.INTERRUPTED])
+            assert not app.state.waiting
+            assert not app.state.is_working
+
+
+# How it opens.
+
+
+async def test_a_fork_opens_with_the_conversation_of_the_other(tmp_path: Path) -> None:
+    with scene(tmp_path, "Yes.") as it, it.inside():
+        async with SageAgent(session="s", budget="$1") as agent:
+            [event async for event in agent.turn("the first prompt")]
+        async with opened(it, fork="s") as (app, _):
+            await until(lambda: prompts(app) == ["the first prompt"])
+            assert app.state.name != "s"
+            assert text_of(app) == "Yes."
+
+
+async def test_a_budget_that_the_settings_cut_is_told(tmp_path: Path) -> None:
+    with scene(tmp_path, "Yes.") as it, it.inside():
+        async with opened(it, budget="$50") as (app, _):
+            told = "at most $10.00 (your settings allow no more; --budget is $50)"
+            await until(lambda: told in notes(app))
+        async with opened(it, budget="$2") as (app, _):
+            await until(lambda: app.state.money.at_most)
+            assert not any("settings" in one for one in notes(app))
