@@ -33,7 +33,7 @@ from msgspec import structs
 
 from vegakit.child_process import ChildProcess, Children
 from vegakit.concurrency import SteadyClock
-from vegakit.conversation import ModelRequest, Text, UserMessage
+from vegakit.conversation import AssistantMessage, Message, ModelRequest, Text, UserMessage
 from vegakit.errors import BugError, UserError, VegaError
 from vegakit.lang import MOST_STEPS
 from vegakit.ports import Clock
@@ -86,14 +86,14 @@ class PreparedGrant:
             self.sent = None  # something of the caller's own: looked at here
 
     async def count(
-        self, name: str, request: ModelRequest, texts: tuple[tuple[str, int], ...], size: int
+        self, name: str, request: ModelRequest, said: tuple[tuple[bool, str, int], ...], size: int
     ) -> int:
-        """Return how many tokens a request with these texts has at most. `size` is the length of
+        """Return how many tokens a request with these messages has at most. `size` is the length of
         what was received: a model takes its time over what is long, so that is counted in a
         thread."""
-        messages = tuple(UserMessage((Text(unit * times),)) for unit, times in texts)
+        messages = tuple(_message(request.model, *one) for one in said)
         whole = structs.replace(request, messages=messages)
-        if size + sum(len(unit) * times for unit, times in texts) < _LONG:
+        if size + sum(len(unit) * times for _, unit, times in said) < _LONG:
             return self._counts[name](whole)
         return await asyncio.to_thread(self._counts[name], whole)
 
@@ -308,8 +308,8 @@ class _ReviewQueue:
         while True:
             message, size = await _receive(child)
             match message:
-                case ["count", name, request, texts]:
-                    await _send(child, await job.permit.count(name, request, texts, size))
+                case ["count", name, request, said]:
+                    await _send(child, await job.permit.count(name, request, said, size))
                 case ["read", used]:
                     await _send(child, await job.fetch(used))
                 case ["looked", reviewed]:
@@ -330,6 +330,11 @@ class _ReviewQueue:
             _LOG.warning("programs are looked at in the runtime itself: %s", error)
             return None
         return child
+
+
+def _message(model: str, is_answer: bool, unit: str, times: int) -> Message:
+    said = (Text(unit * times),)
+    return AssistantMessage(said, model) if is_answer else UserMessage(said)
 
 
 def _bug(error: Exception) -> BugError:

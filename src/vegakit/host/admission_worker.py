@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
-from vegakit.conversation import ModelRequest, Text, UserMessage
+from vegakit.conversation import AssistantMessage, Message, ModelRequest, Text, UserMessage
 from vegakit.lang import MOST_STEPS
 from vegakit.money import Money
 from vegakit.program import (
@@ -84,8 +84,8 @@ class _Counts:
         self._known: dict[bytes, int] = {}
 
     def __call__(self, name: str, request: ModelRequest) -> int:
-        texts = tuple(_short(part.text) for part in _texts(request))
-        asked = name, replace(request, messages=()), texts
+        said = tuple(_short(message) for message in request.messages)
+        asked = name, replace(request, messages=()), said
         key = pickle.dumps(asked)
         if key not in self._known:
             self._known[key] = self._line.ask("count", *asked)
@@ -95,18 +95,17 @@ class _Counts:
         self._known.clear()
 
 
-def _texts(request: ModelRequest) -> list[Text]:
-    user_parts = [message.parts for message in request.messages if isinstance(message, UserMessage)]
-    return [part for parts in user_parts for part in parts if isinstance(part, Text)]
-
-
-def _short(text: str) -> tuple[str, int]:
-    """A unit, and how often: what stands for a long message is the same over and over."""
+def _short(message: Message) -> tuple[bool, str, int]:
+    """Whether an answer said it, a unit, and how often: what stands for a long text is the same
+    over and over."""
+    assert isinstance(message, (UserMessage, AssistantMessage)), message
+    text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    is_answer = isinstance(message, AssistantMessage)
     for unit in ("x ", "x"):
         times = len(text) // len(unit)
         if times and text == unit * times:
-            return unit, times
-    return text, 1
+            return is_answer, unit, times
+    return is_answer, text, 1
 
 
 @lru_cache(maxsize=_KEPT)
