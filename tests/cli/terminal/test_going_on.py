@@ -26,8 +26,18 @@ async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path)
     with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
         (it.folder / "a.py").write_text("x = 1\n")
         asked: list[str] = []
+<<<<<<< ours
         options: dict[str, Any] = {"session": "s", "mode": "ask", "budget": "$2"}
         agent = SageAgent(it.folder, on_question=lambda _, one: asked.append(one.id), **options)
+=======
+        agent = SageAgent(
+            it.folder,
+            session="s",
+            mode="ask",
+            budget="$2",
+            on_question=lambda _, one: asked.append(one.id),
+        )
+>>>>>>> theirs
         async with agent:
             turn = asyncio.create_task(heard(agent))
             await until(lambda: asked)
