@@ -4,7 +4,6 @@ conversation, and what was typed while it opened."""
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 from tests.cli.terminal.test_screen import EDIT, ends, notes, opened, question_on, say, text_of
 from tests.cli.terminal.test_taking_back import prompts
@@ -26,10 +25,6 @@ async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path)
     with scene(tmp_path, [calls(EDIT), "Done."]) as it, it.inside():
         (it.folder / "a.py").write_text("x = 1\n")
         asked: list[str] = []
-<<<<<<< ours
-        options: dict[str, Any] = {"session": "s", "mode": "ask", "budget": "$2"}
-        agent = SageAgent(it.folder, on_question=lambda _, one: asked.append(one.id), **options)
-=======
         agent = SageAgent(
             it.folder,
             session="s",
@@ -37,7 +32,6 @@ async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path)
             budget="$2",
             on_question=lambda _, one: asked.append(one.id),
         )
->>>>>>> theirs
         async with agent:
             turn = asyncio.create_task(heard(agent))
             await until(lambda: asked)
