@@ -1,4 +1,4 @@
-"""What is known of the world before a program runs: the files of its project, as they are now.
+"""The world as it is known before a program runs: the files of its project, as they are now.
 
 A quote asks for the sizes and texts of files that a program names, and computes values with the
 functions that the program will use. Nothing is written, no command is run, and nothing outside the

@@ -1,4 +1,4 @@
-"""What functions of the library make of sizes, and of values that are known (pure).
+"""Rules of the library: sizes, and values that are known, of what its functions return (pure).
 
 Of functions that are not named here nothing is known but the type of what they return. Sizes of
 what comes from outside are either what the machine holds to, such as the output of a command, or

@@ -318,7 +318,7 @@ _MAIN = "main"
 
 
 class KnownRun(Struct, frozen=True):
-    """What is known of a run before it begins: the arguments of `main`, and the world."""
+    """The arguments of `main` and the world, as far as they are known before a run begins."""
 
     arguments: tuple[Any, ...]
     world: KnownWorld | None = None

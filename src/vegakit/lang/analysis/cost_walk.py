@@ -62,8 +62,8 @@ _MOST_NODES = 40_000
 
 
 class KnownWorld(Protocol):
-    """What is known of the world before a run: arguments are given, so values can be computed, and
-    files are there."""
+    """The world before a run: arguments are given, so values can be computed, and files are
+    there."""
 
     def call(self, name: str, args: Sequence[Any]) -> Any:  # noqa: ANN401
         """Return the result of a pure function; raise LookupError where it has none."""
@@ -93,8 +93,8 @@ class RecordedSend(Struct, frozen=True):
 
 
 class SentMessage(Struct, frozen=True):
-    """What is known of the sends at one place: the calls that one may take, the bytes of the
-    longest message, and the tokens of an answer."""
+    """The sends at one place: the calls that one may take, the bytes of the longest message, and
+    the tokens of an answer."""
 
     tries: int
     size: int | None
@@ -190,7 +190,7 @@ class CostFacts:
 
 
 class Said:
-    """What a program says elsewhere and reads again: the reasons it fails with, which it may catch,
+    """Texts that a program says and reads elsewhere: the reasons it fails with, which it may catch,
     and what it writes into files. A walk assumes some, and notes what it comes by; when it comes by
     more than it assumed, and used that, it is walked again."""
 
