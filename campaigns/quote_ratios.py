@@ -36,6 +36,7 @@ from vegakit.errors import VegaError, error_name
 from vegakit.host import deployment
 from vegakit.lang import AgentSpec, KnownRun, Quote, compile_program, quote
 from vegakit.lang.frontends import check_program
+from vegakit.prices import PAID_REPEATS
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import to_json
 from vegakit.sdk import ProjectWorld, Runtime, VegaProgram
@@ -157,7 +158,7 @@ def run_task(task: str, seed: int = 1) -> TaskRun:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text, encoding="utf-8")
         known = KnownRun(case.arguments, ProjectWorld(root))
-        ran = TaskRun(task, quote(checked, prices, known=known, typical=True))
+        ran = TaskRun(task, quote(checked, prices, known=known, repeats=PAID_REPEATS, typical=True))
         program = VegaProgram(compile_program(checked), root)
         run_virtual(_run(ran, case, seed, program, prices))
     return ran
