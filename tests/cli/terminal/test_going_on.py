@@ -96,3 +96,28 @@ async def test_a_budget_that_the_settings_cut_is_told(tmp_path: Path) -> None:
         async with opened(it, budget="$2") as (app, _):
             await until(lambda: app.state.money.at_most)
             assert not any("settings" in one for one in notes(app))
+
+
+# Pastes.
+
+
+async def test_the_mark_of_a_paste_is_never_torn(tmp_path: Path) -> None:
+    """It goes as one character, and what is typed inside of it stands behind it."""
+    pasted = "a line\n" * 300
+    with scene(tmp_path, "Yes.") as it, it.inside():
+        async with opened(it) as (app, _):
+            prompt, mark = app.prompt, app.prompt._mark(pasted)  # pyright: ignore[reportPrivateUsage]
+            prompt.insert(f"x{mark}y")
+            prompt.move_cursor((0, 5))
+            for letter in "ab":
+                prompt._replace_via_keyboard(letter, *prompt.selection)  # pyright: ignore[reportPrivateUsage]
+            assert prompt.text == f"x{mark}aby"
+            assert prompt.whole() == f"x{pasted}aby"
+            prompt.move_cursor((0, 1))
+            prompt.action_delete_right()
+            assert prompt.text == "xaby"
+            prompt.action_undo()
+            assert prompt.whole() == f"x{pasted}aby"
+            prompt.move_cursor((0, 1 + len(mark)))
+            prompt.action_delete_left()
+            assert prompt.whole() == "xaby"

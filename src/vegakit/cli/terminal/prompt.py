@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.document._document import EditResult, Location
+from textual.document._edit import Edit
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import TextArea
@@ -284,6 +286,28 @@ class PromptInput(TextArea):
             self._put(self.candidates[self.chosen].text + rest)
 
     # Paste.
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Change the text. A mark goes as a whole, and nothing is typed into it: a torn one would
+        be sent in the place of what was pasted."""
+        first, last = sorted((edit.from_location, edit.to_location))
+        ends = self._mark_at(first), self._mark_at(last)
+        if any(ends):
+            begin = first if ends[0] is None or first == last else (first[0], ends[0][0])
+            end = last if ends[1] is None else (last[0], ends[1][1])
+            edit.from_location, edit.to_location = (end if first == last else begin), end
+            edit.maintain_selection_offset = False
+        return super().edit(edit)
+
+    def _mark_at(self, location: Location) -> tuple[int, int] | None:
+        """Return the columns of the mark that a place is inside of."""
+        row, column = location
+        line = self.document.lines[row]
+        for mark in self._pastes:
+            at = line.find(mark, max(0, column - len(mark) + 1))
+            if -1 < at < column:
+                return at, at + len(mark)
+        return None
 
     async def _on_paste(self, event: events.Paste) -> None:
         if len(event.text) < _FOLDED_FROM:
