@@ -120,7 +120,7 @@ async def test_a_session_of_the_list_goes_on_with_its_own_budget(tmp_path: Path)
             await until(lambda: isinstance(app.screen, PickScreen))
             await pilot.press(*"earlier", "enter")
             await until(lambda: app.state.run == run or notes(app))
-            assert notes(app) == []
+            assert not any("budget already" in one for one in notes(app))
             assert (app.state.mode, app.state.money.at_most) == ("plan", 1_000_000_000)
 
 
@@ -135,6 +135,6 @@ async def test_a_fork_is_renamed_as_often_as_it_is_typed(tmp_path: Path) -> None
             await until(lambda: app.driver is not first)
             await say(pilot, "/rename one")
             await say(pilot, "/rename two")
-            await until(lambda: len(notes(app)) == 2)
-            assert notes(app) == [f"this session is named {name} now" for name in ("one", "two")]
+            named = [f"this session is named {name} now" for name in ("one", "two")]
+            await until(lambda: notes(app)[-2:] == named)
             assert app.state.name == "two"

@@ -276,10 +276,10 @@ class CodeApp(App[str]):
         asked = self.state.asked
         if is_new and asked is not None and asked.shown_ms is None:
             self._dirty = True  # to look again when it was drawn
-        base.query_one(_StatusLine).repaint()
-        base.query_one(_RuleLine).repaint()
-        if base.has_class("wide"):
-            base.query_one(_SidePane).repaint()
+        others = [_StatusLine, _RuleLine] + [_SidePane] * base.has_class("wide")
+        for kind in others:
+            for one in base.query(kind):  # while the screen is taken down some are gone
+                one.repaint()
 
     def refresh_rule(self) -> None:
         """Move the sign that something is waited for: a few cells, and only while it is."""

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from vegakit.cli.terminal.amounts import amount
+from vegakit.cli.terminal.amounts import limit
 from vegakit.cli.terminal.diffs import fields_of, whole_lines
 from vegakit.cli.terminal.reducer import (
     cut_text,
@@ -130,7 +130,7 @@ class SessionDriver:
         at_most = self.state.money.at_most
         if wanted is not None and at_most is not None and dollars(wanted) > at_most:
             why = f"your settings allow no more; --budget is {wanted}"
-            self.say(f"at most {amount(at_most)} ({why})")
+            self.say(f"at most {limit(at_most)} ({why})")
 
     async def load(self) -> None:
         """Show what was said in the session before."""
