@@ -419,8 +419,8 @@ class Actions:
         """Return which session is on the screen now, and what it may spend."""
         name, run = driver.state.name, changes.get("fork")
         told = next((one.state.name for one in self._app.drivers if one.state.run == run), "")
-        how = f"begins with the conversation of {told}" if told else "begins"
-        how = "goes on" if driver.was_resumed else how
+        how = "goes on" if driver.was_resumed else "begins"
+        how = f"begins with the conversation of {told}" if told else how
         return f"session {name} {how}; {spent_told(driver.state.money)}"
 
     async def _search(self, argument: str) -> None:
