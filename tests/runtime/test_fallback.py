@@ -293,16 +293,18 @@ def test_a_run_that_was_killed_in_a_fallback_buys_nothing_twice(
 
 
 @pytest.mark.parametrize("source", [PROGRAM, LISTED], ids=["settings", "program"])
-def test_a_quote_counts_all_attempts_of_all_models(tmp_path: Path, source: str) -> None:
-    """A send asks again after an empty answer, each time two times at each model."""
+def test_a_quote_counts_every_call_at_the_most_expensive_model(tmp_path: Path, source: str) -> None:
+    """Each send once and the paid repeats, by whichever of its models they are made."""
     source = source.replace("second {one}", "second")
     with Provider("yes").in_thread() as provider:
         home = Home(tmp_path, provider, SETTINGS)
         both = _quoted(home, source)
         first = _quoted(home, source.replace("fast", '"openai:a"').replace(', "openai:b"', ""))
         second = _quoted(home, source.replace("fast", '"openai:b"').replace('"openai:a", ', ""))
-    assert both["calls"] == first["calls"] + second["calls"] == 16
-    assert both["total_usd"] == pytest.approx(first["total_usd"] + second["total_usd"])
+    assert both["calls"] == first["calls"] == second["calls"] == 2
+    assert both["paid_repeats"] == 2
+    assert both["total_usd"] == pytest.approx(second["total_usd"])
+    assert second["total_usd"] > first["total_usd"]
 
 
 def _quoted(home: Home, source: str) -> dict[str, Any]:
