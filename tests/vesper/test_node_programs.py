@@ -115,7 +115,7 @@ def test_a_node_costs_and_touches_nothing(
         if "lerk" in line:
             source = source.replace(line, "")
     (project / name).write_text(source)
-    assert "at most $0.0000 in 0 calls" in said(capsys, "cost", str(project / name))[1]
+    assert "at most $0.0000 in 0 sends" in said(capsys, "cost", str(project / name))[1]
     found = json.loads(said(capsys, "explain", str(project / name), "--json")[1])
     assert not any(found[key] for key in ("agents", "unknown", "servers", "posts", "writes"))
     [flow] = [one for one in found["flows"] if one["name"] == "main"]
