@@ -31,6 +31,7 @@ class Desk:
     def __init__(self, master: int, face: PlainFace) -> None:
         self._master, self.face = master, face
         self.told, self._at = "", 0
+        self._asked: object = None
         asyncio.get_running_loop().add_reader(master, self._read)
 
     def _read(self) -> None:
@@ -58,11 +59,17 @@ class Desk:
         return await self.hears(then)
 
     async def is_asked(self) -> None:
-        """Wait for a question that takes an answer."""
+        """Wait for another question that takes an answer; what one asks for may be told twice."""
         state, now = self.face.state, self.face.driver.now
+
+        def is_new() -> bool:
+            asked = state.asked
+            return asked is not None and asked is not self._asked and asked.shown_ms is not None
+
+        await until(is_new)
         await self.hears(ASKED)
-        await until(lambda: state.asked is not None and state.asked.shown_ms is not None)
-        asked = state.asked
+        self.heard()
+        self._asked = asked = state.asked
         assert asked is not None
         await until(lambda: now() - max(asked.shown_ms or 0, state.last_key_ms) >= 300)
 
