@@ -3,6 +3,8 @@
 import ast
 import importlib
 import re
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -66,3 +68,23 @@ def functions(file: str) -> set[str]:
     tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+def misfits(parts: Sequence[Part]) -> list[str]:
+    """The parts that have not as many rows as are asked for, and the rows that stand twice."""
+    rows = [rows_of(part) for part in parts]
+    short = [part.title for part, have in zip(parts, rows, strict=True) if len(have) != part.total]
+    places = Counter((row.part, row.name) for have in rows for row in have)
+    return short + [f"{part}: {name}" for (part, name), times in places.items() if times > 1]
+
+
+def page_of(head: str, parts: Sequence[Part], *told: str) -> str:
+    """The table for people. What begins with one of `told` is a sentence, and has no test."""
+    lines = [head.rstrip()]
+    for part in parts:
+        lines += ["", f"## {part.title}", "", "| asked | here | test |", "|---|---|---|"]
+        for row in rows_of(part):
+            is_told = row.ours.startswith(told)
+            ours, test = (row.ours, "") if is_told else (f"`{row.ours.strip('`')}`", row.test)
+            lines.append(f"| {row.name} | {ours} | {f'`{test}`' if test else ''} |")
+    return "\n".join(lines) + "\n"

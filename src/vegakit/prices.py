@@ -29,6 +29,7 @@ DEFAULT_SEND_BUDGET = dollars("$0.50")
 PAID_REPEATS = 20
 """Of a hundred quoted sends, so many may be repeated and paid once more where nobody says."""
 _LEAST_REPEATS = 2
+"""A run of few sends, too, survives a call that times out and one that a kill cut off."""
 
 
 def paid_repeats(sends: int, percent: int) -> int:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.asked import DIFFERENT, Row, found, functions, rows_of
+from tests.asked import DIFFERENT, Row, found, functions, misfits, page_of, rows_of
 from tests.sage.document import LATER, PARTS
 from vegakit.records import from_json
 from vegakit.sage.sessions import SageRecord, TurnRecord
@@ -50,11 +50,7 @@ def test_every_row_is_ours_and_tested_or_says_why_not() -> None:
 
 
 def test_no_row_is_missing_and_none_is_there_twice() -> None:
-    assert {part.title: len(rows_of(part)) for part in PARTS} == {
-        part.title: part.total for part in PARTS
-    }
-    places = [(row.part, row.name) for row in ROWS]
-    assert len(places) == len({*places})
+    assert misfits(PARTS) == []
 
 
 def test_a_fault_in_the_table_is_seen() -> None:
@@ -78,15 +74,7 @@ def test_the_page_is_the_table_and_stands_alone() -> None:
 
 
 def page() -> str:
-    """The table for people."""
-    lines = [HEAD.rstrip()]
-    for part in PARTS:
-        lines += ["", f"## {part.title}", "", "| asked | here | test |", "|---|---|---|"]
-        for row in rows_of(part):
-            is_told = row.ours.startswith((DIFFERENT, COMING))
-            ours, test = (row.ours, "") if is_told else (f"`{row.ours}`", f"`{row.test}`")
-            lines.append(f"| {row.name} | {ours} | {test} |")
-    return "\n".join(lines) + "\n"
+    return page_of(HEAD, PARTS, DIFFERENT, COMING)
 
 
 # What two rows say.

@@ -142,6 +142,7 @@ def _tried(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked | 
 
 
 _MOST_WALKS = 4
+"""What still grows then has no bound: a quote stays linear in its program."""
 
 
 def _spent(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked:
