@@ -16,7 +16,7 @@ check:
 
 # All tests with coverage
 test *args:
-    python tools/suites.py tests {{args}}
+    python tools/suites.py coverage {{args}}
 
 # Random histories against independent models: 10,000 each, or 100,000 with `full`
 properties size="":
@@ -44,7 +44,7 @@ programs size="":
     python -m benchmarks.python_programs {{ if size == "full" { "10000" } else { "500" } }}
     python -m campaigns.authored {{ if size == "full" { "1000" } else { "200" } }}
 
-# Thirty tasks, their programs written from the card alone and never run before: how many check, how many work as written
+# Two sets of thirty tasks, their programs written from the card alone and never run before: how many check, how many work as written
 card-tasks *args:
     python -m campaigns.card_tasks {{args}}
 
@@ -109,7 +109,8 @@ bench:
 overhead *args:
     python -m benchmarks.overhead {{args}}
 
-# How CPU time grows with the work, as local exponents: short, or in full with `full`; curves by name
+# How CPU time grows with the work, as local exponents: short, or in full with `full`; curves by name; with `limits` what an
+# ask and a fan-out of 10,000 may take
 growth *args:
     python -m benchmarks.growth {{args}}
 
@@ -121,7 +122,7 @@ stalls *args:
 fan-outs *args:
     python -m benchmarks.fan_outs {{args}}
 
-# A day of one runtime, 10,000 programs, or a million with `full`: memory stays flat, files are bounded
+# A day of one runtime, 10,000 programs, or a million with `full`, and a quarter more: memory stays flat, files are bounded
 life *args:
     python -m benchmarks.life {{args}}
 
@@ -218,6 +219,10 @@ resume size="":
     short=0; python -m campaigns.resume_matrix {{ if size == "full" { "1" } else { "" } }} || short=1; \
         python -m campaigns.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; exit $short
 
+# Edited programs that keep the answers of a run (`vega run --reuse`): 100 edits, 3 kills; with `full` 1,000, 20
+reuse size="":
+    python -m campaigns.reuse {{ if size == "full" { "1000 20" } else { "100 3" } }}
+
 # Recorded runs again: offline, from earlier formats, from every prefix of the log
 replay:
     pytest -q tests/journal/test_{replay,formats,power_cuts}.py tests/cli/test_recorded.py tests/durable
@@ -226,9 +231,11 @@ replay:
 histories *names:
     python -m tests.durable.histories {{names}}
 
-# What the journal adds to a call, beside bare transactions; what we add on Temporal, beside a workflow by hand
+# What the journal adds to a call, beside bare transactions; what it adds on PostgreSQL, beside the same statements bare; what
+# we add on Temporal, beside a workflow by hand
 durable-cost:
-    short=0; for cost in journal temporal; do python -m benchmarks.${cost}_cost || short=1; done; exit $short
+    bash .ci/servers
+    short=0; for cost in journal postgres temporal; do python -m benchmarks.${cost}_cost || short=1; done; exit $short
 
 # Attacks on approvals of a real runtime that restarts: 100 schedules of each, or 1,000 with `full`; 500 hostile actions
 # on each screen
@@ -339,10 +346,11 @@ screens *args:
     python -m campaigns.code_screens {{args}}
     python tools/screens_explain.py
 
-# Quotes of thirty tasks beside what their runs cost; and of 200 random programs beside the most expensive runs of them,
-# or 10,000 with `full`
+# Quotes with wrong bounds planted; of thirty tasks beside what their runs cost; how quotes fall while 1,000 programs run;
+# and of 200 random programs beside the most expensive runs of them, or 10,000 with `full`
 quotes size="":
-    short=0; python -m campaigns.quote_ratios || short=1; \
+    short=0; pytest -q --timeout=0 tests/lang/quoting || short=1; python -m campaigns.quote_ratios || short=1; python -m campaigns.quote_ratios openai || short=1; \
+        python -m campaigns.quotes live 1000 || short=1; \
         python -m campaigns.quotes {{ if size == "full" { "10000" } else if size == "" { "200" } else { size } }} && exit $short
 
 # Write the references of the language and of Python anew, from the source

@@ -1,12 +1,18 @@
-"""How CPU time grows with the work: `python -m benchmarks.growth [full] [--svg FILE] [NAME …]`.
+"""How CPU time grows with the work: `python -m benchmarks.growth [full] [--svg FILE] [NAME …]`, and
+what it may come to: `python -m benchmarks.growth limits`.
 
 For each curve the local exponent log2(T(2N) / T(N)), where T is the median of five runs; the runs
 of all sizes take turns, so that a busy moment does not fall on one size alone. A curve falls short
 when its last two doublings both exceed 1.15: a fit over the whole range would hide a square term,
 and one doubling alone may be chance. Prints its figures last; exits 1 when a curve falls short.
+
+`limits` are absolute: CPU time of an ask in a chain and in a fan-out of a thousand, CPU time and
+memory of a fan-out of ten thousand. Beside each work a loop of a fixed number of steps is timed,
+and what the work took is divided by how much slower the machine is than where the limits were set.
 """
 
 import argparse
+import resource
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,13 +22,16 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.figures import Figure, show
+from benchmarks.figures import Figure, at_most, show
 from benchmarks.growth_curves import CURVES, Curve
+from benchmarks.undo import CALIBRATED_MS, calibration
 
 __all__ = ["Measured", "drawn", "exponents", "figure", "main"]
 
 MOST = 1.15
 ROUNDS = 5
+MOST_MS_AN_ASK, MOST_S, MOST_MB = 1.0, 15.0, 200.0
+THOUSAND, TEN_THOUSAND = 1_000, 10_000
 PATIENCE_S = 60.0
 """A size that took longer is the last of its curve: what would follow is known by then."""
 
@@ -57,11 +66,13 @@ def figure(measured: Measured, most: float = MOST) -> Figure:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
-    parser.add_argument("words", nargs="*", metavar="full | NAME")
+    parser.add_argument("words", nargs="*", metavar="full | limits | NAME")
     parser.add_argument("--svg", type=Path, help="draw the curves into this file")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--most", type=float, default=MOST, help="what the exponents may come to")
     chosen = parser.parse_intermixed_args()
+    if chosen.words == ["limits"]:
+        return _report(_limits(chosen.rounds))
     names = [word for word in chosen.words if word != "full"]
     if unknown := {*names} - {curve.name for curve in CURVES}:
         parser.error(f"no curve is called {min(unknown)}")
@@ -77,9 +88,40 @@ def main() -> int:
     ]
     if chosen.svg is not None:
         chosen.svg.write_text(drawn(found), encoding="utf-8")
-    figures = [figure(one, chosen.most) for one in found]
+    return _report([figure(one, chosen.most) for one in found])
+
+
+def _report(figures: Sequence[Figure]) -> int:
     print(show(figures))
     return int(not all(one.holds for one in figures))
+
+
+def _limits(rounds: int) -> list[Figure]:
+    """The largest comes first and once: the most memory that this process ever took is its own."""
+    curves = {curve.name: curve for curve in CURVES}
+    whole, took = _calibrated(curves["fan-out"], TEN_THOUSAND)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # kilobytes, on Linux
+    figures = [
+        at_most(MOST_S, whole, "s", f"fan-out of {TEN_THOUSAND:,}: CPU ({took:.1f} s as measured)"),
+        at_most(MOST_MB, peak_mb, "MB", f"fan-out of {TEN_THOUSAND:,}: memory of the process"),
+    ]
+    for name in ("chain", "fan-out"):
+        timed = [_calibrated(curves[name], THOUSAND) for _ in range(rounds)]
+        each, measured = (median(column) / THOUSAND * 1e3 for column in zip(*timed, strict=True))
+        what = f"{name} of {THOUSAND:,}: CPU an ask ({measured:.2f} ms as measured)"
+        limit = f"≤ {MOST_MS_AN_ASK:g} ms"
+        figures.append(Figure(what, f"{each:.2f} ms", limit, each <= MOST_MS_AN_ASK))
+    return figures
+
+
+def _calibrated(curve: Curve, size: int) -> tuple[float, float]:
+    """CPU seconds as the calibrated machine would take them, and as they were taken. The loop is
+    timed before and after, since the machine may be busier at one time than at another."""
+    before = calibration()
+    with tempfile.TemporaryDirectory() as folder:
+        took = curve.work(size, Path(folder))
+    slower = max(1.0, (before + calibration()) / 2 / CALIBRATED_MS)
+    return took / slower, took
 
 
 def _again(measured: Measured) -> tuple[Curve, Sequence[int]]:

@@ -292,7 +292,7 @@ CURVES = (
     Curve("fan-out", "asks", _runs(_FAN_OUT, at_once=True), (100, 200, 400), 10, 10_000),
     Curve("nested", "asks", _runs(_NESTED, at_once=True), (100, 200, 400), 10, 10_000),
     Curve("programs", "programs", _async(_programs), (50, 100, 200), 10, 10_000),
-    Curve("conversation", "turns", _async(_conversation), (100, 200, 400), 10, 2_000),
+    Curve("conversation", "turns", _async(_conversation), (100, 200, 400), 10, 2_560),
     Curve("check", "lines", _check, (250, 500, 1_000), 125, 8_000),
     Curve("compile", "lines", _compile, (500, 1_000, 2_000), 125, 8_000),
     Curve("explain", "calls", _command("explain", _sends), (25, 50, 100), 30, 1_920),

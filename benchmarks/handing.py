@@ -21,5 +21,9 @@ class BareThread:
     def _serve(self) -> None:
         while True:
             work, done = self._queue.get()
-            work()
-            done.get_loop().call_soon_threadsafe(done.set_result, None)
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  (whoever waits is told)
+                done.get_loop().call_soon_threadsafe(done.set_exception, error)
+            else:
+                done.get_loop().call_soon_threadsafe(done.set_result, None)

@@ -1,22 +1,24 @@
 """How long one step of ours holds the event loop: `python -m benchmarks.stalls [full] [NAME …]`.
 
-A step is one callback of the loop. It counts with the CPU time of the loop's thread and, where it
-slept in a call that blocks, with that time too: a thread that merely waits for its turn on a busy
-machine holds nothing up. Long steps of the garbage collector are told apart. For each work the
-longest step, the 99th percentile and what the longest was; each has to stay below 20 ms. Prints its
-figures last; exits 1 when one falls short.
+A step is one callback of the loop. It counts with the CPU time of the loop's thread and with the
+time that it slept in calls that block. That is what is left of the time that passed without waiting
+for a core, which Linux tells, and without what other threads of the process worked meanwhile, which
+had the interpreter: a thread that merely waits for its turn holds nothing up. Long steps of the
+garbage collector are told apart. For each work the longest step, the 99th percentile and what the
+longest was; each has to stay below 20 ms. Prints its figures last; exits 1 when one falls short.
 """
 
 import argparse
 import asyncio
 import gc
+import os
 import resource
 import sys
 import tempfile
 import time
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -39,9 +41,8 @@ MOST_MS = 20
 FEW, MANY = 1_000, 10_000
 _RUN = "_run"
 """The method of asyncio by which every callback is called."""
-_HAND_OVERS = 2
-"""A thread that gives up its turn so often did not sleep in a call: it handed the interpreter over
-to another thread."""
+_LEAST_S = 0.005
+"""A shorter sleep is not looked for: the clocks are not read in one moment."""
 
 _AGENT = 'agent echo { model "any" max_tokens 50 }\n'
 _CHAIN = _AGENT + (
@@ -72,10 +73,13 @@ class LoopWatch:
     def __init__(self) -> None:
         self.took: list[float] = []
         self.longest = Step(0.0, 0.0, "")
+        self.is_open = True
         self._collecting = 0.0
         self._began = 0.0
 
     def note(self, seconds: float, handle: Any) -> None:
+        if not self.is_open:  # the rest of the step in which the watch ended is somebody else's
+            return
         self.took.append(seconds)
         if seconds > self.longest.seconds:
             self.longest = Step(seconds, self._collecting, _name_of(handle))
@@ -111,22 +115,64 @@ def watched() -> Generator[LoopWatch]:
     watch, run = LoopWatch(), getattr(events.Handle, _RUN)
 
     def timed(handle: Any) -> None:
-        before, cpu, wall = _sleeps(), time.thread_time(), time.monotonic()
+        before = _Clocks.before()
         run(handle)
-        took, lasted = time.thread_time() - cpu, time.monotonic() - wall
-        blocked = _sleeps() - before > _HAND_OVERS
-        watch.note(max(lasted, took) if blocked else took, handle)
+        watch.note(_Clocks.after().held_since(before), handle)
 
     setattr(events.Handle, _RUN, timed)
     gc.callbacks.append(watch.collected)
     try:
         yield watch
     finally:
+        watch.is_open = False
         gc.callbacks.remove(watch.collected)
         setattr(events.Handle, _RUN, run)
 
 
-def _sleeps() -> int:
+class _Clocks(NamedTuple):
+    """Seconds: that passed, of CPU of this thread and of all threads, and waiting for a core, also
+    of all threads, since another one may have the interpreter meanwhile; and how often this thread
+    gave its core away by itself, as who sleeps does."""
+
+    passed: float
+    mine: float
+    all: float
+    queued: float
+    gave_way: int
+
+    @classmethod
+    def before(cls) -> "_Clocks":
+        """What passes is read last: the thread may lose its core between two clocks, and that
+        has to count as waiting for a core."""
+        queued, gave_way = _queued_s(), _gave_way()
+        return cls(time.monotonic(), time.thread_time(), time.process_time(), queued, gave_way)
+
+    @classmethod
+    def after(cls) -> "_Clocks":
+        passed, mine, everyone = time.monotonic(), time.thread_time(), time.process_time()
+        return cls(passed, mine, everyone, _queued_s(), _gave_way())
+
+    def held_since(self, before: "_Clocks") -> float:
+        passed, mine, everyone, queued, gave_way = (
+            now - was for now, was in zip(self, before, strict=True)
+        )
+        slept = passed - queued - max(mine, everyone)
+        return mine + (slept if gave_way and slept > _LEAST_S else 0.0)
+
+
+def _queued_s() -> float:
+    queued = 0
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208
+        # A thread that ended in between waits for nothing any more.
+        with (
+            suppress(OSError),
+            open(f"/proc/self/task/{thread}/schedstat", "rb") as file,  # noqa: PTH123
+        ):
+            queued += int(file.read().split()[1])
+    return queued / 1e9
+
+
+def _gave_way() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 

@@ -215,7 +215,12 @@ _TOLD = {
         "Once more, with an editor that takes a minute, and killed while its answer is due:"
     ),
     "vega resume": "It goes on: three answers had arrived and are not bought again.",
-    "vega runs": "All of it was recorded, since that is the default:",
+    "vega runs": (
+        "Had the kill come a second earlier, it would have cut off three questions that may have\n"
+        "been billed. Two are asked again out of what was quoted; for the third it pauses, and\n"
+        "says what to type: `vega resume --budget '+$0.01'`.\n\n"
+        "All of it was recorded, since that is the default:"
+    ),
 }
 
 

@@ -281,3 +281,40 @@ CASES: dict[str, TaskCase] = {
     ),
     "30": TaskCase(([words(20, nth) for nth in range(20)],)),
 }
+
+
+# What each run comes to: its calls, and its result in short.
+
+
+OUTCOMES: dict[str, str] = {
+    "01": '51: "we for the it been waited to … c9493216',
+    "02": "12: 37",
+    "03": '200: {"t0": "river the we city late… 8be1bd9a',
+    "04": '8: "it again and we why told coul… 1b258af2',
+    "05": '7: {"winner": "con", "reason": "n… 374c1d16',
+    "06": "2: true",
+    "07": "120: 120",
+    "08": '2: {"number": "order the another … 1b3a3673',
+    "09": "2: true",
+    "10": "3: 3",
+    "11": "60: null",
+    "12": '7: {"result": "waited the sent we… fa8079f0',
+    "13": '15: "back and of had the of the si… efd0ca2d',
+    "14": '16: "for at depot desk why the ord… b05a1e3c',
+    "15": '20: "were so until signature of un… 89b416f8',
+    "16": "60: 2",
+    "17": '26: ["src/test_1.py: where until l… 59cef253',
+    "18": '14: "# Newsletter\\n\\nto say depot … 9cc3213e',
+    "19": "1: 1.0",
+    "20": '40: {"sent the another came and a … 5d086bba',
+    "21": '96: ["driver the and and the for t… 55d8d588',
+    "22": '200: {"c0": 4.95, "c1": 4.9, "c2": … 49520745',
+    "23": '6: "again sent city to say the wh… fea6a46f',
+    "24": '1: "## a at river say signature t… bd62db1b',
+    "25": '31: "could the the and it north ci… 88308ca9',
+    "26": '13: "the signature depot been it a… 3eb8fdd7',
+    "27": '13: [{"persona": {"name": "the and… b296eeb8',
+    "28": '7: "| claim | verdict | source |\\… 44e7b7de',
+    "29": '15: "# Changes since v1.2\\n\\n## fe… c55adb7d',
+    "30": '20: ["the and and the for the wher… 86c9c660',
+}

@@ -183,7 +183,7 @@ class CheckedMachine(Machine):
         process = self.state.processes[flight.path]
         if process.generation == flight.generation and process.phase is ProcessPhase.UP:
             return set()
-        return {ask for ask, (path, _) in self.state.asks.items() if path == flight.path}
+        return {ask for ask, place in self.state.asks.items() if place.path == flight.path}
 
 
 def _charged(event: OutcomeArrived) -> int:

@@ -114,7 +114,7 @@ def kill_and_go_on(stage: Stage, row: Row, fault: bool) -> str:
             file.unlink()
     stage.held.clear()
     resumed = stage.run("vega", "resume")
-    more = re.search(r"vega resume --budget '(\+\$\d+)'", resumed.out + resumed.err)
+    more = re.search(r"vega resume --budget '(\+\$[\d.]+)'", resumed.out + resumed.err)
     if row.paths > 1 and more:
         # Comparing takes paid repeats, too: a run that has none left is paused, and says so.
         resumed = stage.run_well("vega", "resume", "--budget", more[1])

@@ -1,20 +1,30 @@
-"""Parallel is sequential: `python -m campaigns.parallel [PROGRAMS | full]`.
+"""Parallel is sequential: `python -m campaigns.parallel [PROGRAMS | full] [agreement]`.
 
-Random programs run in order and with windows of several sizes; the same programs again with faults
+Random programs run in order and with windows of several sizes; what `vega explain` tells of them
+beside what was in flight together; the same programs again with faults
 planted in what looks ahead, each of which must be found; graphs of calls against the shortest time
-that there is; and the speed of the machine. Prints its figures last, and exits 1 when one falls
-short.
+that there is; and the speed of the machine. With `agreement` only what is told beside what was in
+flight. Prints its figures last, and exits 1 when one falls short.
 """
 
+import gc
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 
 from benchmarks.figures import Figure, show
 from tests.parallel.faults import FAULTS, MOST, first_found
 
+from campaigns.parallel.explained import (
+    Explained,
+    explain_and_run_written,
+    explained,
+    smallest_disagreement,
+    written_programs,
+)
 from campaigns.parallel.makespan import Span, measure
 from campaigns.parallel.searching import Looked, search, shown
 from campaigns.parallel.speed import speed
@@ -25,6 +35,8 @@ WINDOW = 64
 MOST_OVER_SHORTEST = 1.02
 MOST_OVER_SCHEDULE = 1.10
 MOST_EXCUSED = 0.05
+MOST_OVERTAKEN = 0.04
+MOST_SHOWN = 10
 
 
 def main(*words: str) -> int:
@@ -32,19 +44,25 @@ def main(*words: str) -> int:
     programs = next((int(word) for word in words if word.isdigit()), PROGRAMS)
     programs = ALL_PROGRAMS if full else programs
     began = time.monotonic()
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        looked = search(range(programs), full=full, pool=pool)
-        if differing := [one for one in looked if one.compared.found]:
-            print(shown(differing))
-        figures = [
-            *_programs(looked, len(differing)),
-            *_faults(pool),
-            *_spans(measure(range(min(programs, MOST_GRAPHS)), pool)),
-            speed(WINDOW),
-        ]
+    # What was imported stays, so nobody has to look for it among what can be freed.
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=gc.freeze) as pool:
+        agreeing = [*_agreement(explained(range(programs), pool)), *_written()]
+        figures = (
+            agreeing if "agreement" in words else [*_runs(programs, pool, full=full), *agreeing]
+        )
     print(show(figures))
     print(f"{time.monotonic() - began:.0f} s in all")
     return int(not all(figure.holds for figure in figures))
+
+
+def _runs(programs: int, pool: Executor, *, full: bool) -> Iterator[Figure]:
+    looked = search(range(programs), full=full, pool=pool)
+    if differing := [one for one in looked if one.compared.found]:
+        print(shown(differing))
+    yield from _programs(looked, len(differing))
+    yield from _faults(pool)
+    yield from _spans(measure(range(min(programs, MOST_GRAPHS)), pool))
+    yield speed(WINDOW)
 
 
 def _programs(looked: list[Looked], differing: int) -> Iterator[Figure]:
@@ -62,6 +80,46 @@ def _programs(looked: list[Looked], differing: int) -> Iterator[Figure]:
     yield Figure("quicker on virtual time, window 64", f"{faster:.2f} ×")
     share = sum(one.waste for one in all_) / sum(one.spent for one in all_)
     yield Figure("waste, of what was spent in order", f"{share:.1%}")
+
+
+def _agreement(looked: list[Explained]) -> Iterator[Figure]:
+    runs = [run for one in looked for run in one.runs]
+    if disagreeing := [one for one in looked if one.found]:
+        print("\n".join(f"// seed {one.seed}: {one.found[0]}" for one in disagreeing[:MOST_SHOWN]))
+        text, found = smallest_disagreement(disagreeing[0].seed)
+        print("\n".join(f"// {one}" for one in found), text, sep="\n")
+    yield Figure("programs explained and run / runs", f"{len(looked):,} / {len(runs):,}")
+    name, found = "programs where explain and the run disagree", f"{len(disagreeing)}"
+    yield Figure(name, found, "0", not disagreeing)
+    waited = sum(run.waited for run in runs)
+    yield Figure("pairs of calls that wait as told", f"{waited:,}")
+    yield Figure("pairs that run beside each other as told", f"{sum(run.beside for run in runs):,}")
+    again = sum(run.again for run in runs)
+    began = sum(run.on_time for run in runs)
+    yield Figure("calls begun when told / given up and made again", f"{began:,} / {again:,}")
+    overtaken, untold = Counter[str](), Counter[str]()
+    for run in runs:
+        overtaken += run.overtaken
+        untold += run.untold
+    share = overtaken.total() / max(waited + overtaken.total(), 1)
+    for why, count in overtaken.most_common():
+        yield Figure(f"pairs that overlap though told to wait: {why}", f"{count:,}")
+    most = f"≤ {MOST_OVERTAKEN:.0%} of pairs"
+    yield Figure("all of these", f"{share:.2%}", most, share <= MOST_OVERTAKEN)
+    for why, count in untold.most_common():
+        yield Figure(f"calls held to nothing: {why}", f"{count:,}")
+
+
+def _written() -> Iterator[Figure]:
+    looked = {name: explain_and_run_written(text) for name, text in written_programs()}
+    ran = {name: one for name, one in looked.items() if not isinstance(one, str)}
+    if found := {name: one.found for name, one in ran.items() if one.found}:
+        print(*found.items(), sep="\n")
+    yield Figure("programs of tests, examples and documents, explained and run", f"{len(ran)}")
+    yield Figure("of them disagree", f"{len(found)}", "0", not found)
+    left_out = Counter(one for one in looked.values() if isinstance(one, str))
+    for why, count in left_out.most_common():
+        yield Figure(f"left out: {why}", f"{count}")
 
 
 def _faults(pool: Executor) -> Iterator[Figure]:

@@ -62,10 +62,11 @@ current_life: ContextVar[int] = ContextVar("current_life", default=0)
 class Oracle(ScriptedModel):
     """One for each agent: its name is in the system text, with how often in a hundred it fails."""
 
-    def __init__(self, seed: int, name: str, clock: Clock) -> None:
+    def __init__(self, seed: int, name: str, clock: Clock, *, never_fails: bool = False) -> None:
         super().__init__("", name)
         self._seed = seed
-        self._is_careless = seed % 4 == 3
+        self._never_fails = never_fails
+        self._is_careless = seed % 4 == 3 and not never_fails
         self._time = clock
         self._failed: Counter[int] = Counter()
 
@@ -87,7 +88,7 @@ class Oracle(ScriptedModel):
     async def _answer_to(self, request: ModelRequest) -> tuple[ModelReply, WorldError | None]:
         self.requests.append(request)
         draw = self._draw(request)
-        fate = _fate(request, draw)
+        fate = "answers" if self._never_fails else _fate(request, draw)
         takes_ms = SILENCE_MS if fate == "silence" else 5 + draw.below(SLOWEST_MS)
         await self._time.wait_until(self._time.now() + takes_ms)
         if fate == "crash" or (fate == "stumbles" and current_life.get() % 2):
@@ -116,7 +117,7 @@ class Oracle(ScriptedModel):
         if request.tools and rounds < _MOST_TOOL_ROUNDS and draw.below(100) < 75:
             parts = [_call(request, draw, index) for index in range(1 + draw.below(2))]
         elif request.output is not None:
-            fits = draw.below(100) < (40 if self._is_careless else 80)
+            fits = draw.below(100) < (40 if self._is_careless else 80) or self._never_fails
             wrong = {"no": draw.below(9)}
             parts = [Text(_json(_value(request.output.json_schema, draw) if fits else wrong))]
         else:

@@ -30,6 +30,32 @@ class Shapes(Statements):
         ]
         return Stmt(["if true {", Block(body), "}"])
 
+    def failing_inside(self, scope: Scope) -> Stmt:
+        """An answer decides whether the rest of the `try` is done or its handler; what follows does
+        not ask which, and may see it in a variable, a file or a process."""
+        name, told, path = self.fresh("t"), self.fresh("t"), self._path()
+        asked = line(f"let {name} = {self.send(scope, plain=True)};")
+        failed = line(f'if {self._test(name)} {{ fail("f {{{name}}}"); }}')
+        rest = [line(f"{self.send(scope, plain=True)};"), line(f'{told} = "rest";')]
+        tried = [asked, failed, *rest[self.chance.randrange(2) :]]
+        if self.happens(0.3):
+            head = f"session budget {self.money()} {{"
+            tried = [Stmt([head, Block(tried), "}"])]
+        elif self.happens(0.3):
+            tried = [Stmt(["for i in range(2) {", Block(tried), "}"])]
+        caught = self.chance.choice([line(f"{told} = why;"), self._write_to(scope, path)])
+        kind = self.pick("Failed", "Failed", "AgentFailed")
+        ways = ["try {", Block(tried), f"}} catch {kind}(why) {{", Block([caught]), "}"]
+        if kind != "Failed" or self.happens(0.3):
+            ways[-1:] = ["} catch {", Block([line(f'{told} = "other";')]), "}"]
+        then = [
+            self._look(path),
+            line(f'print({self.pick("Plain", "Steady")} <- "{self.fresh("x")} {{{told}}}");'),
+            line(f'print(Steady <- "{self.fresh("x")}");'),
+        ]
+        body = [line(f'let {told} = "before";'), Stmt([*ways]), *then[self.chance.randrange(3) :]]
+        return Stmt(["if true {", Block(body), "}"])
+
     def changed_by_branch(self, scope: Scope) -> Stmt:
         """Nobody knows yet which way is gone, and one of them writes or assigns."""
         name, go, path = self.fresh("t"), self.fresh("g"), self._path()

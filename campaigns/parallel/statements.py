@@ -218,6 +218,16 @@ class Statements(Words):
         asked = self.send(inside, plain=True)
         return line(f"let {name} = [for w in {items}{condition} {{ {asked} }}];")
 
+    def race(self, scope: Scope) -> Stmt:
+        """Sends only: what has several calls in it is sooner at its end where they overlap."""
+        name = self.fresh("t")
+        listed = ", ".join(self.send(scope, plain=True) for _ in range(self.chance.randint(2, 3)))
+        good = self.pick(f"race [{listed}]", f'race w in [{listed}] if not ("a" in w)')
+        scope.texts.append(name)
+        stmts = [line(f"{name} = {good};")]
+        caught = ["try {", Block(stmts), "} catch {", Block([line(f'{name} = "none";')]), "}"]
+        return Stmt([f'let {name} = "";', *caught])
+
     def _later(self, scope: Scope) -> Stmt:
         """Both are waited for, whatever becomes of the first; between them only what is seen."""
         one, two, name = self.fresh("u"), self.fresh("u"), self.fresh("t")

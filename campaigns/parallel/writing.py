@@ -7,7 +7,7 @@ each other, `time::now`.
 
 from random import Random
 
-from campaigns.parallel.cast import agents_of, functions, types
+from campaigns.parallel.cast import AGENTS, agents_of, functions, types
 from campaigns.parallel.shapes import Shapes
 from campaigns.parallel.statements import Write
 from campaigns.parallel.trees import Block, Stmt, line
@@ -16,6 +16,7 @@ from campaigns.parallel.words import Scope
 __all__ = ["program"]
 
 DEEPEST = 3
+DOOMED = next(kind for kind in AGENTS if kind.name == "Doomed")
 ERRORS = {
     "AgentFailed": True,
     "BudgetExceeded": True,
@@ -33,12 +34,18 @@ ERRORS = {
 
 
 def program(seed: int) -> Block:
-    return _Writer(Random(seed)).program()
+    writer = _Writer(Random(seed))
+    # The others stay as they are known to find faults.
+    if seed % 4 == 3:
+        writer.simple.append((2, writer.race))
+    writer.has_team = seed % 4 == 1
+    return writer.program()
 
 
 class _Writer(Shapes):
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
+        self.has_team = False
         self._compound: list[tuple[int, Write]] = [
             (4, self._if),
             (4, self._for),
@@ -49,6 +56,7 @@ class _Writer(Shapes):
             (2, self._parallel),
             (2, self.changed_by_handler),
             (2, self.changed_by_branch),
+            (3, self.failing_inside),
             (1, self.written_by_agent),
             (1, self.remembered),
             (1, self.crashing),
@@ -58,7 +66,13 @@ class _Writer(Shapes):
     def program(self) -> Block:
         chance = self.chance
         out = [line("program may [fs::read, fs::write]"), *types()]
-        out += [*agents_of(chance, self.kinds), *functions()]
+        named = [*self.kinds, *([DOOMED] if self.has_team and DOOMED not in self.kinds else ())]
+        out += [*agents_of(chance, named), *functions()]
+        if self.has_team:
+            rules = f"strategy {self.pick('restart', 'restart_all', 'rest_for_one', 'stop')}"
+            rules += f"  max_restarts {self.chance.randrange(3)}  window 12h"
+            names = ", ".join(kind.name for kind in named)
+            out.append(line(f"supervisor Team {{ {rules}  children [{names}] }}"))
         known: list[str] = []
         for _ in range(chance.choice([0, 1, 1, 2])):
             out.append(self._function(list(known)))
@@ -73,9 +87,8 @@ class _Writer(Shapes):
 
     def _main(self, functions: list[str]) -> Stmt:
         scope = Scope(functions=functions)
-        body = self._declared(scope)
-        for _ in range(self.chance.choice([0, 1, 1, 2])):
-            body.append(self.spawn(scope))
+        body = [*self._declared(scope), *(self._team(scope) if self.has_team else ())]
+        body += [self.spawn(scope) for _ in range(self.chance.choice([0, 1, 1, 2]))]
         most = self.chance.randint(3, 9)
         if self.happens(0.6):
             inner = self._block(scope.inner(), most)
@@ -106,6 +119,16 @@ class _Writer(Shapes):
             line('let xs0 = ["p", "q"];'),
             line('let m0 = {"a": 1, "b": 2};'),
         ]
+
+    def _team(self, scope: Scope) -> list[Stmt]:
+        """Processes that share a supervisor, each once."""
+        out = [line("let team = spawn Team;")]
+        others = [kind for kind in self.kinds if kind is not DOOMED]
+        for kind in [DOOMED, *self.chance.sample(others, 2)]:
+            name = self.fresh("k")
+            out.append(line(f"let {name} = spawn {kind.name} supervised by team;"))
+            scope.handles.append((name, kind))
+        return out
 
     def _end(self, scope: Scope) -> list[Stmt]:
         """Shows all that is left, and what a next message to each process would come to."""

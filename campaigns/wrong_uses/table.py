@@ -137,7 +137,7 @@ WORDS = (
     Wrong("a command of another tool", ["deploy"], 2),
     Wrong("a file instead of a command", ["hello.vega"], 2, files=HELLO_FILE),
     Wrong("an option that is misspelt", [*RUN, "--budgt", "$1"], 2, files=HELLO_FILE),
-    Wrong("an option of another command", [*RUN, "--max", "$1"], 2, files=HELLO_FILE),
+    Wrong("an option of another command", [*RUN, "--tune"], 2, files=HELLO_FILE),
     Wrong("an option without its value", [*RUN, "--budget"], 2, files=HELLO_FILE),
     Wrong("two options that exclude each other",
           [*RUN, "--journal", "a.db", "--no-journal"], 2, files=HELLO_FILE),

@@ -8,10 +8,12 @@ import asyncio
 import gc
 import os
 import signal
+import threading
 import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from types import FrameType
 from typing import Any, ClassVar, TypeVar
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "cancel_on_sigint",
     "cancel_on_sigterm",
     "gather_all",
+    "run_interruptibly",
     "run_to_completion",
     "wait_first",
 ]
@@ -76,8 +79,8 @@ class CollectorPace:
     or thousands of asks in flight, that holds the loop for a tenth of a second each time. Here it
     looks more often, and what outlived a collection is set aside and not gone through again, so
     that each goes through what is new. Circles among that which become garbage later stay until
-    all is gone through once more: after `_MOST_ASIDE` objects, or when there are twice as many as
-    the last time, and when nobody uses it any more. Asks and programs leave no circles behind.
+    all is gone through once more: when `_MOST_ASIDE` objects are there, or twice as many as the
+    last time, and when nobody uses it any more. Asks and programs leave no circles behind.
     Where somebody else tunes the collector nothing is done."""
 
     _users: ClassVar[set[int]] = set()
@@ -91,7 +94,7 @@ class CollectorPace:
             if not gc.isenabled() or gc.get_freeze_count():
                 return
             cls._threshold, cls._most, cls._aside = gc.get_threshold(), _MOST_ASIDE, 0
-            gc.set_threshold(*cls._threshold[:_FULL], 0)
+            gc.set_threshold(cls._threshold[0], _OFTEN, 0)
             gc.callbacks.append(cls._on_collection)
             gc.freeze()
         cls._users.add(id(user))
@@ -112,17 +115,25 @@ class CollectorPace:
         if of["generation"] != _FULL or phase != "stop":
             return
         if cls._aside > cls._most:
-            gc.unfreeze()
-            cls._aside = -1  # the next one goes through all
-            return
+            # Most of what was set aside may be gone since, without circles. To count what is there
+            # takes a tenth of going through it.
+            if gc.get_freeze_count() > cls._most:
+                gc.unfreeze()
+                cls._aside = -1  # the next one goes through all
+                return
+            cls._aside = 0
         is_whole = cls._aside < 0
         gc.freeze()
         if is_whole:
             cls._aside, cls._most = 0, max(_MOST_ASIDE, 2 * gc.get_freeze_count())
-        cls._aside += cls._threshold[0] * max(cls._threshold[1], 1)
+        cls._aside += cls._threshold[0] * _OFTEN
 
 
 _FULL, _MOST_ASIDE = 2, 2_000_000
+_OFTEN = 4
+"""After so many collections of what is newest all that is new is gone through, once in each of the
+two older generations: with the usual ten that takes up to 10 ms each. In all it is about as much,
+since what was gone through is set aside."""
 _OF_A_USER = 100_000
 """What a user that is closed beside others counts for: unlike asks and programs it is a circle."""
 
@@ -252,6 +263,63 @@ def cancel_on_sigint(at_once: Callable[[], object]) -> None:
         running.cancel()
 
     loop.add_signal_handler(signal.SIGINT, stop)
+
+
+_STUCK_S = 3.0
+
+
+class _Interrupts:
+    """Ctrl-C while a loop runs: the first cancels the task, each later one raises
+    `KeyboardInterrupt`, and both between two steps of the loop. Only where the loop has not come
+    round for seconds, as in a function that never returns, is it raised right there."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Future[Any]") -> None:
+        self._loop, self._task = loop, task
+        self._since: float | None = None
+        self._is_first = True
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
+
+    def end(self) -> None:
+        """Take no more of them."""
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._loop.is_closed():
+            self.end()
+            if callable(self._before):
+                self._before(number, frame)
+        elif self._since is None:
+            self._since = time.monotonic()
+            self._loop.call_soon_threadsafe(self._take)
+        elif time.monotonic() - self._since > _STUCK_S:
+            raise KeyboardInterrupt
+
+    def _take(self) -> None:
+        self._since = None
+        is_first, self._is_first = self._is_first, False
+        if not is_first:
+            raise KeyboardInterrupt
+        self._task.cancel()
+
+
+def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
+    """Run as `asyncio.run` does, and take Ctrl-C between two steps of the loop. Raised or handled
+    where it comes, as by `asyncio.run`, it would leave a step half done."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # behind `&` of a shell
+        return asyncio.run(work)
+
+    async def wait_for(task: "asyncio.Future[T]") -> T:
+        return await task
+
+    runner = asyncio.Runner()
+    task = runner.get_loop().create_task(work)
+    interrupts = _Interrupts(runner.get_loop(), task)
+    try:
+        with runner:
+            return runner.run(wait_for(task))
+    finally:
+        interrupts.end()
 
 
 # The one place that reads the time.

@@ -7,7 +7,7 @@ to the provider it came from. Formats grow by adding fields.
     ModelRequest ──▶ model ──▶ TextDelta | ToolCallStarted … ──▶ ModelReply
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -32,6 +32,7 @@ __all__ = [
     "ReasoningDelta",
     "Text",
     "TextDelta",
+    "Tokenizer",
     "ToolCall",
     "ToolCallStarted",
     "ToolMessage",
@@ -239,3 +240,11 @@ class ToolCallStarted(Struct, frozen=True, tag="tool_call_started"):
 
 ModelChunk: TypeAlias = TextDelta | ReasoningDelta | ToolCallStarted | ModelReply
 """A stream yields deltas and ends with the whole reply."""
+
+
+class Tokenizer(Struct, frozen=True):
+    """Counts the tokens of a text as the provider does, without asking it. Two models count alike
+    if their tokenizers have the same name."""
+
+    name: str
+    count: Callable[[str], int]

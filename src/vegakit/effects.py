@@ -26,10 +26,11 @@ from msgspec.structs import replace
 from vegakit.conversation import Message, ModelRequest
 from vegakit.errors import ProgramChanged
 from vegakit.ids import Digest, EffectKey, ProgramId, ScopeId, TenantId
-from vegakit.money import Money
+from vegakit.money import Money, Period
 from vegakit.records import canonical, digest128
 
 __all__ = [
+    "RACE",
     "WHOLE_INCARNATION",
     "AskHuman",
     "CallModel",
@@ -43,6 +44,7 @@ __all__ = [
     "Incarnation",
     "RunCoroutine",
     "SetTimer",
+    "SharedBudget",
     "Site",
     "Start",
     "WatchProgram",
@@ -54,21 +56,21 @@ __all__ = [
 ]
 
 
-class Site(Struct, frozen=True):
+class Site(Struct, frozen=True, order=True):
     """The n-th effect written in a function."""
 
     function: str
     ordinal: int
 
 
-class Incarnation(Struct, frozen=True):
+class Incarnation(Struct, frozen=True, order=True):
     """One process on the way down to the effect; a restart is the next generation."""
 
     name: str
     generation: int
 
 
-class EffectPath(Struct, frozen=True):
+class EffectPath(Struct, frozen=True, order=True):
     """The place of an effect in its program."""
 
     tenant: TenantId
@@ -86,11 +88,22 @@ class EffectPath(Struct, frozen=True):
         return f"{incarnations}/{self.site.function}:{self.site.ordinal}{loop}@{self.occurrence}"
 
 
+class SharedBudget(Struct, frozen=True):
+    """A budget for each `period`, of an agent that is known by `name`: whoever calls in its name
+    spends from it, in every run and process on the same ledger."""
+
+    name: str
+    cap: Money
+    period: Period
+    on_exceed: str = "block"
+
+
 class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
     """`worst_case` is the highest bill possible; `stream` records the answer in chunks. `tried` is
     how many requests were made for the same answer before this one; with `wait_for_budget` it waits
-    until `scope` has room for it; `tokens` is the most that it can take, input and answer together.
-    None of these is part of what is asked."""
+    until `scope` has room for it; `tokens` is the most that it can take, input and answer together;
+    `shared` are the budgets of agents that it draws on beside `scope`. None of these is part of
+    what is asked."""
 
     request: ModelRequest
     worst_case: Money
@@ -99,6 +112,7 @@ class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
     tried: int = 0
     wait_for_budget: bool = False
     tokens: int = 0
+    shared: tuple[SharedBudget, ...] = ()
 
 
 class CallTool(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -108,6 +122,11 @@ class CallTool(Struct, frozen=True, tag=True, omit_defaults=True):
     arguments: Any
     scope: ScopeId
     idempotent: bool = False
+
+
+RACE = "race::first"
+"""The tool that says who was the first in a race. It is asked by who is, and says so, unless it is
+recorded that another was."""
 
 
 class SetTimer(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -202,7 +221,7 @@ def place_of(key: EffectKey) -> str:
 # for the turn before is not hashed again. It is the same digest.
 
 
-_FEW = 16
+_FEW = 4
 _BEFORE_MESSAGES = b'["CallModel",{"messages":['
 """How the canonical spelling of a request begins: its fields are in the order of their names."""
 
@@ -218,8 +237,10 @@ def _long_digest(asked: ModelRequest, *, stream: bool) -> Digest:
     if len(known) > len(messages) or not all(map(is_, known, messages)):
         known, hashed = (), _HASH
     hashed = hashed.copy()
-    rest = canonical(messages[len(known) :])[1:-1]
-    hashed.update(b"," + rest if known and rest else rest)
+    rest = memoryview(canonical(messages[len(known) :]))[1:-1]  # not copied: it may be megabytes
+    if known and rest:
+        hashed.update(b",")
+    hashed.update(rest)
     while len(_HASHED) >= _KEPT:
         del _HASHED[next(iter(_HASHED))]
     _HASHED[id(messages[0])] = messages, hashed
@@ -244,6 +265,8 @@ def digest_of(request: EffectRequest) -> Digest:
             if len(asked.messages) > _FEW:
                 return _long_digest(asked, stream=stream)
             return Digest(digest128(["CallModel", asked, stream]))
+        case CallTool(tool) if tool == RACE:  # who asks was the first: that is the answer
+            return Digest(digest128(["CallTool", tool]))
         case CallTool(tool, arguments):
             return Digest(digest128(["CallTool", tool, arguments]))
         case AskHuman(kind, question, action=action):

@@ -46,11 +46,13 @@ ENVELOPE_VERSION = 1
 
 
 class Answered(Struct, frozen=True, tag=True, omit_defaults=True):
-    """`pieces` are the text of a streamed answer as it came."""
+    """`pieces` are the text of a streamed answer as it came. One that is `kept` was bought by
+    another run, whose request was the same."""
 
     value: Any
     charged: Money = Money(0)
     pieces: tuple[str, ...] = ()
+    kept: bool = False
 
 
 class Failed(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -248,23 +250,10 @@ def in_program_order(events: Iterable[HostEvent]) -> list[HostEvent]:
     return sorted(events, key=_place)
 
 
-_NOWHERE = (1, (), "", 0, (), 0, 0)
+_NOWHERE = (1,)
 
 
 def _place(event: HostEvent) -> tuple[object, ...]:
-    if not isinstance(event, OutcomeArrived | ChunkArrived):
-        return _NOWHERE
-    path = event.path
-    incarnations = tuple(
-        (incarnation.name, incarnation.generation) for incarnation in path.incarnations
-    )
-    sequence = event.sequence if isinstance(event, ChunkArrived) else 1 << 62
-    return (
-        0,
-        incarnations,
-        path.site.function,
-        path.site.ordinal,
-        path.loop,
-        path.occurrence,
-        sequence,
-    )
+    if isinstance(event, OutcomeArrived):
+        return (0, event.path, 1 << 62)  # after the chunks of its answer
+    return (0, event.path, event.sequence) if isinstance(event, ChunkArrived) else _NOWHERE

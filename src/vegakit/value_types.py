@@ -34,11 +34,13 @@ __all__ = [
 ]
 
 
-class Plain(Struct, frozen=True, tag="plain"):
+class Plain(Struct, frozen=True, tag="plain", omit_defaults=True):
     """`int float money duration str bool null any file`, and `nothing`, the result of a function
-    that returns none."""
+    that returns none. A `str` has at most `most` characters if that is given; no other type has
+    it."""
 
     name: str
+    most: int | None = None
 
 
 class OptionalOf(Struct, frozen=True, tag="optional"):
@@ -54,10 +56,11 @@ class ListOf(Struct, frozen=True, tag="list", omit_defaults=True):
     most: int | None = None
 
 
-class MapOf(Struct, frozen=True, tag="map"):
-    """A map from strings."""
+class MapOf(Struct, frozen=True, tag="map", omit_defaults=True):
+    """A map from strings, of at most `most` keys if that is given."""
 
     inner: "Type"
+    most: int | None = None
 
 
 class ChoiceOf(Struct, frozen=True, tag="choice"):

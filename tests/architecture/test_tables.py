@@ -46,7 +46,7 @@ UNIONS: dict[str, frozenset[Any]] = {
 """`Op` without what the interpreter runs itself, and without what loading turns into another."""
 
 PARTIAL = {
-    "vegakit.lang.check.calls._SPACES": "values of other types have no functions of their own",
+    "vegakit.lang.check.foreign._SPACES": "values of other types have no functions of their own",
     "vegakit.lang.python.expressions.NO_EXPRESSIONS": "the expressions that are refused",
     "vegakit.lang.python.statements.NO_STATEMENTS": "the statements that are refused",
     "vegakit.program.machine.__init__ by program.Event": (

@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from vegakit.lang import TooMuchWorkError, spare_steps, step_limit
 from vegakit.lang.analysis.cost_sends import ModelTerms
 from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.types import STR, Parameter, Signature
 from vegakit.money import Money, dollars
 from vegakit.program import (
@@ -54,6 +58,23 @@ def refused(source: str, kind: RefusalReason, leave: ProgramGrant = LEAVE) -> st
     assert found.text.startswith(f"refused ({kind}), nothing was run: ")
     assert "- fix: " in found.text
     return found.text
+
+
+def test_what_is_typical_is_known_beside_the_bound() -> None:
+    found = admitted('fn main() { for i in range(3) { print(reader <- "hi"); } }')
+    assert found.quoted.total is not None
+    assert found.quoted.typical is not None
+    assert 0 < found.quoted.typical < found.quoted.total
+
+
+def test_a_verdict_does_not_depend_on_what_is_typical() -> None:
+    """Where the steps that are left do not do for it, it is not known, and the program admitted."""
+    with step_limit(10) as steps:
+        count_steps(8)
+        with suppress(TooMuchWorkError), spare_steps():
+            count_steps(3)
+        assert steps.left == 2
+        assert not steps.are_spent
 
 
 REPAIRS = [
@@ -221,3 +242,24 @@ def test_the_same_source_is_admitted_the_same() -> None:
     source = 'let a = reader <- "hi"; print(a);'
     assert admit(source, "vega", LEAVE) == admit(source, "vega", LEAVE)
     assert isinstance(admit(source, "cobol", LEAVE), RefusedProgram)
+
+
+def test_by_what_is_typical_a_program_gets_its_limit_and_no_more() -> None:
+    """One that may cost more than it gets is capped; one that may not has its quote as before."""
+    source = 'for i in range(8) { let a = reader <- "hi {i}"; print(a); }'
+    at_most = admitted(source, replace(LEAVE, max_cost=dollars("$1"))).cost
+    limit = Money(at_most // 2)
+    refused(source, RefusalReason.COST, replace(LEAVE, max_cost=limit))
+    found = admitted(source, replace(LEAVE, max_cost=limit, admit="typical"))
+    assert (found.cost, found.is_capped) == (limit, True)
+    found = admitted(source, replace(LEAVE, max_cost=dollars("$1"), admit="typical"))
+    assert (found.cost, found.is_capped) == (at_most, False)
+    least = replace(LEAVE, max_cost=Money(1000), admit="typical")
+    assert "it usually costs $0.00" in refused(source, RefusalReason.COST, least)
+
+
+def test_what_nothing_bounds_may_have_a_typical_cost() -> None:
+    source = 'fn main(xs: [str]) { for x in xs { let a = reader <- "hi {x}"; print(a); } }'
+    refused(source, RefusalReason.UNBOUNDED)
+    found = admitted(source, replace(LEAVE, admit="typical"))
+    assert (found.cost, found.is_capped) == (LEAVE.max_cost, True)

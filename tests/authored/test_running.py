@@ -7,10 +7,11 @@ import pytest
 
 from tests.authored.stage import call, play, results, until
 from vegakit.conversation import ModelRequest
-from vegakit.errors import ErrorClass, Phase, WorldError
+from vegakit.errors import ErrorClass, Phase, UserError, WorldError
 from vegakit.host import Agent, run_program
 from vegakit.money import dollars, format_money
 from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk import ProgramQuote, ToolCalled, ToolReturned
 from vegakit.sdk.runtime import Runtime
 
 ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
@@ -159,7 +160,7 @@ async def test_caps_inside_a_program_mean_what_they_mean_elsewhere() -> None:
     played = await play(call(source.replace("OPENED", "")))
     assert "more than is left for a session" in played.last["error"]
     played = await play(call(source.replace("OPENED", "session budget $0.04 { print(1); }")))
-    assert "a session of $0.04 does not fit" in played.last["error"]
+    assert "a budget of $0.04 does not fit" in played.last["error"]
     played = await play(call(source.replace("OPENED", "let h = spawn reader wallet $0.04;")))
     assert "a part of $0.04 was asked for" in played.last["error"]
     played = await play(call(source.replace("OPENED", "").replace("$0.05", "$0.02")))
@@ -279,3 +280,41 @@ async def test_programs_run_programs_so_deep(nested: int, deepest: int) -> None:
     told = [results(model.requests) for model in reversed(models)]
     refused = ["refused (nested)" in text[0] if text else None for text in told]
     assert refused[: deepest + 1] == [False] * deepest + [True]
+
+
+@pytest.mark.parametrize("window", [0, 64])
+async def test_admitted_by_what_is_typical_it_is_stopped_at_its_cap(window: int) -> None:
+    """The same sends are paid however many were begun early: those that come first."""
+    source = 'for i in range(8) { let a = reader <- "hi {i}"; print(a); }'
+    lengthy = "w " * 99
+    played = await play(
+        call(source), answers=lengthy, window=window, max_cost="$0.0024", admit="typical"
+    )
+    assert "BudgetExceeded" in played.last["error"]
+    assert played.last["printed"].count("\n") == 4
+    assert dollars(played.last["account"]["spent"]) <= dollars("$0.0024")
+    assert "a send that does not fit fails with BudgetExceeded" in str(played.planner.requests[0])
+    with pytest.raises(UserError, match="write 'at most' or 'typical'"):
+        run_program(admit="usual")
+
+
+async def test_who_streams_is_told_what_a_program_may_cost() -> None:
+    """Of a program that is refused nothing is told: it never runs."""
+    writes = [
+        {"calls": [{"name": "run_program", "arguments": {"source": source}}]}
+        for source in (ASK, ASK.replace("reader", "raeder"))
+    ]
+    reader = Agent("reader", ScriptedModel("fine"), max_tokens=100)
+    planner = Agent("planner", ScriptedModel([*writes, "done"]), tools=[run_program([reader])])
+    async with Runtime("$1") as rt:
+        told = [event async for event in rt.ask(planner, "go").events(stream=True)]
+    (quote,) = [event for event in told if isinstance(event, ProgramQuote)]
+    assert (quote.name, quote.index, quote.step) == ("run_program", 0, 0)
+    assert quote.typical is not None
+    assert 0 < quote.typical < quote.most
+    began, ended = (
+        next(at for at, event in enumerate(told) if isinstance(event, kind))
+        for kind in (ToolCalled, ToolReturned)
+    )
+    assert began < told.index(quote) < ended
+    assert f"{quote}" == ""

@@ -1,4 +1,4 @@
-"""`vega demo plan`, as a person would call it: a plan is priced, refused, mended, and run."""
+"""`vega demo plan`, as a person would call it: a plan is priced, refused, corrected, and run."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
         "◂ most expensive",
         "refused, it may cost $",
         "fixes it",
-        "accepted, at most $",
+        "accepted, typical $",
         "quote  ",
         "answer",
     ]

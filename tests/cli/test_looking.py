@@ -16,7 +16,7 @@ from vegakit.cli.display import headings, limited, render_table, render_tree
 from vegakit.cli.look import Look, Tone, cells, without_codes
 from vegakit.cli.processes import render_entry, render_killed
 from vegakit.control import KillResult
-from vegakit.money import dollars
+from vegakit.money import Money, dollars
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -102,6 +102,14 @@ def test_what_is_left_is_what_can_be_spent() -> None:
     tight = replace(RUNTIME, left=dollars("$0.25"))
     left = {view.path: view.left for view in limited(VIEWS, tight)}
     assert (left["team/coder"], left["digest"], left["inbox"]) == (dollars("$0.25"),) * 2 + (None,)
+
+
+def test_what_is_left_of_a_quoted_run_is_what_it_still_comes_to() -> None:
+    """Its cap may be far above that."""
+    spent = max(view.spent for view in VIEWS)
+    quoted = replace(RUNTIME, spent=spent, at_most=Money(spent + 70), left=dollars("$10"))
+    left = {view.path: view.left for view in limited(VIEWS, quoted)}
+    assert (left["digest"], left["inbox"]) == (Money(70), None)
 
 
 def test_the_verbs_reach_another_process(

@@ -56,7 +56,9 @@ def killed(folder: Path, settings: dict[str, str], after: int, *words: str) -> l
 
 
 def spent(url: str) -> list[int]:
-    return [row[0] for row in asked(schema_of(url), "SELECT spent FROM scopes ORDER BY id")]
+    """Of the accounts; the quotes of runs are scopes inside of them."""
+    wanted = "SELECT spent FROM scopes WHERE parent IS NULL ORDER BY id"
+    return [row[0] for row in asked(schema_of(url), wanted)]
 
 
 def test_a_killed_run_goes_on_and_pays_for_nothing_twice(tmp_path: Path, url: str) -> None:

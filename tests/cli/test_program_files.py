@@ -95,3 +95,31 @@ def test_a_bound_of_the_settings_holds_and_a_run_may_raise_it(
     assert main([*run, "--set", "bounds.width=3"]) == 0
     assert main([*run, "--set", "bounds.width"]) == 1
     assert "--set bounds.width=200" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fmt", "none.vega"]) == 1
+    assert "give the path of a .vega or .py file" in capsys.readouterr().err
+
+
+def test_a_capability_that_is_misspelt_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing would be allowed by it; a tool may have one of another name."""
+    (tmp_path / "p.vega").write_text("fn main() { print(1); }\n")
+    words = ["run", str(tmp_path / "p.vega"), "--no-journal", "--quiet", "--allow"]
+    assert main([*words, "fs::raed"]) == 1
+    assert "--allow fs::raed names no capability" in capsys.readouterr().err
+    assert main([*words, "fs::read", "--allow", "mail::send"]) == 0
+
+
+def test_an_error_is_told_to_people_without_marks_for_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.vega").write_text(
+        'fn main() { fail("look: <untrusted>\\nnot there\\n</untrusted>"); }\n'
+    )
+    assert main(["run", str(tmp_path / "p.vega"), "--no-journal", "--quiet"]) == 1
+    told = capsys.readouterr().err
+    assert "look: not there" in told
+    assert "untrusted" not in told

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from tests.cli.scene import VIEWS
 from vegakit.cli.look import Look, cells
-from vegakit.cli.progress import RunProgress
+from vegakit.cli.progress import RunProgress, RunTotals
 from vegakit.control import ProcessView, Question
 from vegakit.money import Money, dollars
+from vegakit.program import WastedCost
 
 
 class Run:
@@ -54,16 +55,27 @@ def test_it_says_who_works_and_what_is_left() -> None:
 
 
 def test_nothing_of_it_stays_and_pipes_see_none() -> None:
-    """On a real terminal the screen holds output and account only; a pipe gets no code at all."""
+    """On a real terminal the screen holds quote, output and account only; a pipe gets no code at
+    all."""
     with place() as here:
         words = ["run", "notes.vega", "rain", "--no-journal"]
         on_screen, piped = captured(here, words, 80, {}), captured(here, words, None, {})
         asked = captured(here, [*words, "--json"], None, {})
     assert isinstance(on_screen, Captured)
-    assert [line[:6] for line in piped.text.splitlines()] == ["judged", "w0 w1 ", "✓ note"]
-    output, account = on_screen.text.splitlines()[:2], on_screen.text.splitlines()[2:]
-    assert [line[:6] for line in output] == ["judged", "w0 w1 "]
+    lines = [line[:6] for line in piped.text.splitlines()]
+    assert lines == ["notes.", "judged", "w0 w1 ", "✓ note"]
+    output, account = on_screen.text.splitlines()[:3], on_screen.text.splitlines()[3:]
+    assert [line[:6] for line in output] == ["notes.", "judged", "w0 w1 "]
     assert " ".join(map(str.strip, account)).endswith("left")
     assert len(account) <= 2
     assert "\x1b" not in piped.text + asked.text
     assert asked.text.startswith("{")
+
+
+def test_no_more_is_wasted_than_was_spent() -> None:
+    """A run that goes on wastes again what an earlier process has paid."""
+    totals = RunTotals()
+    totals.on_wasted(WastedCost("main", Money(70)))
+    assert "wasted" not in totals.line(1.0)
+    totals.spent = 100
+    assert "of it wasted" in totals.line(1.0).replace("\xa0", " ")

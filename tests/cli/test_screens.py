@@ -36,6 +36,7 @@ NOT_KEPT = {
     "lsp",
     "mcp",
     "node",
+    "repl",
     "replay",
     "resume",
     "rollout",

@@ -217,7 +217,9 @@ def test_it_shows_a_recorded_run_by_the_id_that_vega_runs_prints(
     assert "model anthropic:claude" in first
     assert "model other" in second
     assert main(["trace", "01a1e3", "--file", file]) == 1
-    assert "3 runs begin with '01a1e3'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "2 runs begin with '01a1e3'" in told
+    assert "type more of one of: 01a1e3fbe7ca, 01a1e3ffffff\n" in told
 
 
 def test_a_recorded_run_is_traced_under_its_id(tmp_path: Path) -> None:

@@ -69,11 +69,38 @@ def test_a_call_cut_off_when_no_paid_repeat_is_left_waits_for_money(home: Home) 
         paused = home.vega("resume")
         assert paused.status == 1, paused
         assert "the run has no paid repeat for it" in paused.err
-        assert "vega resume --budget '+$1'" in paused.err
+        assert "  try: vega resume --budget '+$0.01'\n" in paused.err
     assert home.asked == ["first", "second one"]
     gone_on = home.vega("resume", "--budget", "+$1")
     assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
     assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first=Failure(500))
+def test_a_run_that_is_not_the_last_one_is_named_where_it_may_go_on(home: Home) -> None:
+    """Without a name the last unfinished one of the folder would."""
+    home.add(ONE_ATTEMPT)
+    assert "  try: vega resume\n" in home.vega("run", home.write(TWO)).err
+    first = home.runs()[0]["run"]["program"][:12]
+    assert "  try: vega resume\n" in home.vega("run", home.write(TWO)).err
+    assert f"  try: vega resume {first}\n" in home.vega("resume", first).err
+
+
+TYPED = """type Fruit { name: str }
+agent A { model fast  max_tokens 100 }
+fn main() -> str { let fruit: Fruit = A <- "first"; return fruit.name; }
+"""
+
+
+@scripted(first="no fruit", fit='{"name": "fig"}')
+def test_an_answer_that_does_not_fit_is_asked_again_with_money_that_is_added(home: Home) -> None:
+    """The run keeps to the rule it began with, so another setting would not help it."""
+    home.add("[bounds]\npaid_repeats = 0\n")
+    refused = home.vega("run", home.write(TYPED))
+    assert "  try: vega resume --budget '+$0.01'\n" in refused.err, refused
+    assert "paid_repeats of" not in refused.err
+    assert home.vega("resume", "--budget", "+$0.01").out == "fig\n"
+    assert len(home.asked) == 2
 
 
 @scripted(first=[Hang(), "one"], second=[Hang(), Hang(), Hang(), "two"])
@@ -383,6 +410,17 @@ def test_what_was_begun_early_and_given_up_shows_in_the_account(home: Home) -> N
     [run] = home.runs()
     assert run["lost_usd"] == failed["lost_usd"] > 0.001
     assert run["spent_usd"] > run["lost_usd"]
+
+
+@scripted(first=ProviderReply("one", usage=Usage(10, 5_000)), second="two")
+def test_a_run_that_was_billed_too_much_pauses_and_says_so(home: Home) -> None:
+    """Not that its answers were long: what was measured."""
+    paused = home.vega("run", home.write(TWO))
+    assert "Paused" in paused.err, paused
+    assert "$0.004" in paused.err
+    assert "billed above what a request and its max_tokens allow" in paused.err
+    assert "6 bytes a token" not in paused.err
+    assert home.vega("resume", "--budget", "+$0.01").out == "one two\n"
 
 
 @scripted(first="one", second=ProviderReply("two", usage=Usage(10, 900)))

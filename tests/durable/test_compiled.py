@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.durable.bodies import COUNTER, Hanging, landed
+from tests.durable.scenes import FailsOnce
 from tests.durable.stage import PATIENCE_S, Stage, stage, until
 from tests.hosts.test_simulated import CORE, FOLDER
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.durable.client import ProgramHandle
 from vegakit.durable.deployment import Deployment
-from vegakit.errors import AgentFailed, UserError
+from vegakit.errors import AgentFailed, ErrorClass, Phase, Timeout, UserError, WorldError
+from vegakit.host import LimiterRules
 from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
+from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
+from vegakit.program import Bounds
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.sdk.programs import VegaProgram, load
@@ -210,3 +214,47 @@ async def test_a_pipeline_walks_on_over_the_runs_of_its_workflow(
         assert (await program.printed())[-1] == 'send: {"sent":true}'
         await program.stop()
         assert len(await here.histories()) > 1
+
+
+REPEATS = """agent A { model fast  max_tokens 10
+    retry { max_attempts 4  backoff exponential(1ms, 1.0, 1ms)  on [timeout] } }
+fn main() -> str { let a = A <- "first"; return A <- "last {a}"; }
+fn many() { for i in range(20) { try { A <- "{i}"; } catch { let lost = true; } } }
+"""
+BILLED = WorldError("lost", ErrorClass.TIMEOUT, phase=Phase.UNKNOWN)
+PATIENT = LimiterRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
+
+
+async def test_paid_repeats_come_from_one_pool(temporal: str, tmp_path: Path) -> None:
+    """A fifth of the sends that the program may make, at least 2, as on this machine; and who finds
+    none is told what helps here. The stage replays all of it."""
+    model, limits = ScriptedModel(lambda _: BILLED), lambda _: PATIENT
+    many = REPEATS.replace("fn main()", "fn two()").replace("fn many()", "fn main()")
+    bodies = [VegaProgram(compiled(text), tmp_path) for text in (REPEATS, many)]
+    async with stage(temporal, tmp_path, bodies, models=lambda _: model, limits=limits) as here:
+        program = await here.start()
+        await program.run("2~main", wallet="$1")
+        assert len(model.requests) == 24
+        with pytest.raises(
+            Timeout, match="its 2 are used up; raise paid_repeats of Bounds"
+        ) as told:
+            await program.run("main", wallet="$1")
+        assert "vega resume" not in str(told.value)
+        assert len(model.requests) == 27
+        assert (await program.state()).pools == {}
+        await program.stop()
+
+
+async def test_a_call_of_a_worker_that_died_takes_a_repeat(temporal: str, tmp_path: Path) -> None:
+    """Where there is none the send fails: nobody could add money to a run that waits for it."""
+    model, body = FailsOnce("Paris"), VegaProgram(compiled(ASKS), tmp_path)
+    async with stage(temporal, tmp_path, [body], models=lambda _: model) as here:
+        program = await here.start()
+        assert await program.run("main", wallet="$1") == "Paris"
+        await program.stop()
+        model.requests.clear()
+        program = await here.start(bounds=Bounds(paid_repeats=0))
+        with pytest.raises(AgentFailed, match=r"cut off .*it may pay no repeats") as told:
+            await program.run("main", wallet="$1")
+        assert "vega resume" not in str(told.value)
+        await program.stop()

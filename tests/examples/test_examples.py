@@ -65,11 +65,14 @@ def test_an_example_is_in_order(program: Path) -> None:
 
 @pytest.mark.parametrize("program", QUIET, ids=name_of)
 def test_an_example_prints(program: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command in its head, and nothing on stderr but one line of account."""
+    """By the command in its head, and nothing on stderr but its quote and one line of account."""
     status = main(command_of(program))
     said = capsys.readouterr()
     assert said.out == (PRINTED / f"{program.stem}.txt").read_text(encoding="utf-8")
-    assert (status, len(said.err.splitlines())) == (0, 1), said.err
+    *quoted, account = said.err.splitlines()
+    assert (status, account[0]) == (0, "✓"), said.err
+    assert not quoted or quoted[0].startswith(f"{program.name}: typical $"), said.err
+    assert all(line.startswith(("! ", "  ")) for line in quoted[1:]), said.err
 
 
 @pytest.mark.parametrize("name", ASKING)

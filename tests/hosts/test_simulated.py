@@ -18,10 +18,11 @@ CORE = """
 """What every host is held to; the local one runs all there are."""
 OF_THE_GATE = (
     *("capabilities/", "files/", "header/", "retries/", "streams/", "diagnostics/"),
-    *("csv/", "exec/"),
+    *("csv/", "exec/", "budgets/per_"),
     "timeouts/cancelled_is_charged",
 )
-"""Rights, files, attempts, chunks and bills are the affair of who carries a call out."""
+"""Rights, files, attempts, chunks, bills and what runs share are the affair of who carries a call
+out."""
 
 
 def _name(path: Path) -> str:

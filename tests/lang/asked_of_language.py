@@ -21,13 +21,20 @@ _CODES = "lang/test_asked.py::test_an_instruction_has_the_number_that_is_asked"
 PARTS = (
     Part(
         "Constructs",
-        34,
+        40,
         f"""
 agent : `agent Guide` @ language/agents/system_and_message.vega
 model : `model "anthropic:claude-sonnet-4-5"` @ language/agents/settings.vega
 system : `system "Answer in one word."` @ language/agents/system_and_message.vega
 temperature : `temperature` @ language/agents/settings.vega
 budget of an agent : `budget` @ language/budgets/agent_budget.vega
+budget of an agent for each day : `budget $0.0021/day` @ language/budgets/per_day_with_tools.vega
+on_exceed of an agent : `on_exceed allow` @ language/budgets/on_exceed_of_agent.vega
+on_exceed of a session : `on_exceed allow` @ language/sessions/allow.vega
+tokens in rate_limit : `tokens 1_000 per 1m` @ language/rates/tokens.vega
+slots in rate_limit : `slots 2` @ language/rates/slots.vega
+budget of a session for each day : different, because a session ends with its run: `vega check`
+  refuses a period there, and says to write it for an agent
 retry : `retry {{` @ language/retries/max_attempts.vega
 max_attempts : `max_attempts` @ language/retries/max_attempts.vega
 backoff exponential : `backoff exponential(` @ language/retries/max_attempts.vega
@@ -77,19 +84,21 @@ A failure says why : testing.programs
     ),
     Part(
         "Strategies and processes",
-        15,
+        16,
         """
 restart : `strategy restart` @ language/supervision/window.vega
 stop : `strategy stop` @ language/supervision/stop.vega
 escalate : policy.supervision @ program/test_processes.py::test_escalate_makes_the_spawner_pay
 restart_all : `restart_all` @ language/supervision/group_restart_all.vega
-Backoff of a supervisor : policy.supervision
-  @ policy/test_supervision.py::test_backoff_waits_longer_with_each_restart
+Backoff of a supervisor : `backoff exponential(` @ language/supervision/backoff.vega
 Supervisors below supervisors : Supervisor
   @ runtime/processes/test_processes.py::test_a_supervisor_restarts_its_group
 A process is no thread : Process
   @ runtime/processes/test_processes.py::test_an_idle_process_is_a_record_and_not_a_task
-Thousands at once : Runtime @ runtime/test_runtime.py::test_a_thousand_asks_at_once_stay_exact
+Thousands at once : program.Bounds
+  @ runtime/compiled/test_many_processes.py::test_thousands_live_at_once
+Thousands spawned by one program : program.Bounds
+  @ runtime/compiled/test_many_processes.py::test_a_program_spawns_thousands_by_two_settings
 No memory is shared : `b[0] = 9;` @ language/values/no_aliasing.vega
 A failure is isolated : `agent` @ language/supervision/failure_is_no_crash.vega
 Link : policy.supervision @ policy/test_signals.py::test_a_link_is_two_way

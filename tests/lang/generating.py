@@ -33,8 +33,8 @@ PERIODS = ["$5/day", "$0.50/hour", "$100/month"]
 LOOSE = frozenset("( ) [ ] { } , ;".split())
 ODD_TOKENS = (
     "( ) [ ] { } , ; : :: . = == != < <= > >= + - * / % <- <~ -> ?? ? | let fn if else for in "
-    "while try catch return session parallel spawn async await not and or as true null 1 2.5 $3 "
-    '"t" 30s x agent tool type use program supervisor monitor budget may tools retry'
+    "while try catch return session parallel spawn async await race not and or as true null 1 2.5 "
+    '$3 "t" 30s x agent tool type use program supervisor monitor budget may tools retry'
 ).split()
 
 
@@ -106,6 +106,8 @@ class _Writer:
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
+        # A stream of its own: a new way to write a type leaves the other choices as they were.
+        self.sizes = Random(chance.getstate()[1][0])
 
     def one(self, *choices: str) -> str:
         return self.chance.choice(choices)
@@ -228,7 +230,8 @@ class _Writer:
     def supervisor(self) -> list[str]:
         words = ["supervisor", *self.name(), "{"]
         rules = [
-            [self.one("strategy", "max_restarts", "window"), *self.value()] for _ in self.some()
+            [self.one("strategy", "max_restarts", "window", "backoff"), *self.value()]
+            for _ in self.some()
         ]
         rules += self.maybe_child()
         self.chance.shuffle(rules)
@@ -262,15 +265,25 @@ class _Writer:
     # Types
 
     def type(self, depth: int) -> list[str]:
+        words = self.inner_type(depth)
+        return [*words, *self.size(0.5)] if words == ["str"] else words
+
+    def inner_type(self, depth: int) -> list[str]:
         words = self.plain_type(depth)
+        if words == ["str"] and (size := self.size(0.2)):
+            words = ["(", *words, *size, ")"]
         return [*words, *self.maybe(["?"], 0.2)]
+
+    def size(self, share: float) -> list[str]:
+        return [";", self.sizes.choice(["1", "2_000"])] if self.sizes.random() < share else []
 
     def plain_type(self, depth: int) -> list[str]:
         pick = self.chance.randrange(6) if depth < MAX_DEPTH else 5
         if pick == 0:
-            return ["[", *self.type(depth + 1), *self.maybe([";", "20"]), "]"]
+            return ["[", *self.inner_type(depth + 1), *self.maybe([";", "20"]), "]"]
         if pick == 1:
-            return ["{", "str", ":", *self.type(depth + 1), "}"]
+            inner = self.inner_type(depth + 1)
+            return ["{", "str", ":", *inner, *self.size(0.3), "}"]
         if pick == 2:
             more = [["|", self.plain()] for _ in self.some()]
             return [self.plain(), *chain(*more)]
@@ -365,7 +378,20 @@ class _Writer:
             return self.spawn(depth)
         if draw < 0.28:
             return ["async", *self.send(depth)]
+        if draw < 0.32:
+            return self.race(depth)
         return [*self.operation(depth, 1), *self.maybe(["as", *self.type(2)], 0.1)]
+
+    def race(self, depth: int) -> list[str]:
+        listed = ["[", "]"]
+        if self.chance.random() < 0.8:
+            listed = ["[", *self.expr(depth + 2), ",", *self.expr(depth + 2), "]"]
+        elif depth < MAX_DEPTH:
+            head = ["for", *self.name(), "in", *self.expr(depth + 2)]
+            listed = ["[", *head, "{", *self.expr(depth + 2), "}", "]"]
+        if self.chance.random() < 0.5:
+            return ["race", *listed]
+        return ["race", *self.name(), "in", *listed, "if", *self.operation(depth + 1, 2)]
 
     def awaited(self, depth: int) -> list[str]:
         return self.spawn(depth) if self.chance.random() < 0.4 else self.postfix(depth)
@@ -381,7 +407,11 @@ class _Writer:
         return [*to, self.one("<-", "<~"), *message, *chain(*options)]
 
     def spawn(self, depth: int) -> list[str]:
-        rules = ["supervised", "by", *self.settings("strategy", "max_restarts", "window")]
+        rules = [
+            "supervised",
+            "by",
+            *self.settings("strategy", "max_restarts", "window", "backoff"),
+        ]
         under = ["supervised", "by", *self.name()]
         options = [
             self.maybe(["wallet", *self.operation(depth + 2, 2)], 0.3),

@@ -208,16 +208,19 @@ class _Shapes(Transformer[Token, Shape]):
     # Types
 
     def named_type(self, found: list[Shape]) -> Shape:
-        return ("NamedType", found[0])
+        return ("NamedType", found[0], None)
+
+    def sized_type(self, found: list[Shape]) -> Shape:
+        return ("NamedType", "str", _most(found[0]))
 
     def optional_type(self, found: list[Shape]) -> Shape:
         return ("OptionalType", found[0])
 
     def list_type(self, found: list[Shape]) -> Shape:
-        return ("ListType", found[0], int(found[1].replace("_", "")) if len(found) > 1 else None)
+        return ("ListType", found[0], _most(found[1]))
 
     def map_type(self, found: list[Shape]) -> Shape:
-        return ("MapType", found[1])
+        return ("MapType", found[1], _most(found[2]))
 
     def choice_type(self, found: list[Shape]) -> Shape:
         return ("ChoiceType", tuple(found))
@@ -324,6 +327,12 @@ class _Shapes(Transformer[Token, Shape]):
         given = dict(options)
         extra = (given.get(word) for word in ("wallet", "named", "under", "rules"))
         return ("Spawn", agent, later is not None, *extra)
+
+    def race(self, found: list[Shape]) -> Shape:
+        if len(found) == 2:
+            return ("Race", "", found[1], None)
+        _, name, _, of, _, where = found
+        return ("Race", name, of, where)
 
     def cast(self, found: list[Shape]) -> Shape:
         return ("Cast", found[0], found[2])
@@ -470,3 +479,8 @@ def _unescaped(raw: str) -> str:
         else:
             found, at = found + ESCAPES.get(raw[at + 1], raw[at + 1]), at + 2
     return found
+
+
+def _most(found: str | None) -> int | None:
+    """The number at the end of `str; 20`, or alone."""
+    return None if found is None else int(re.findall(r"[\d_]+$", found)[0].replace("_", ""))

@@ -36,7 +36,8 @@ SAID = {
     "T?": "let c: int? = 1; print(c ?? 2);",
     "[T]": "let c: [int] = []; print(c);",
     "[T; 9]": "let c: [int; 9] = [1]; print(c);",
-    "{str: T}": "let c: {str: int} = {}; print(c);",
+    "{str: T; 9}": "let m: {str: int; 9} = {};",
+    "str; 9": 'let t: str; 9 = "nine";',
     'Finding(line: 1, severity: "low")': 'print(Finding(line: 1, severity: "low"));',
     "let": "",
     "xs = xs + [x];": "xs = xs + [x];",
@@ -48,6 +49,9 @@ SAID = {
     "timeout 30s": "print(A <- text timeout 30s);",
     "budget $0.01": "print(A <- text budget $0.01);",
     "value as T": "print(value as int);",
+    "race y in [a <- t, b <- t] if len(y) > 3": (
+        "print(race y in [A <- text, A <- why] if len(y) > 3);"
+    ),
     "any": "",
     "x != null": "if maybe != null { print(str::len(maybe)); }",
     "x ?? other": 'print(maybe ?? "none");',
@@ -65,7 +69,6 @@ SAID = {
     "exec::run": f'{RUNNING} let r = exec::run("git log"); print([r.out, r.err, str(r.code)]);',
     "exec::look": f'{RUNNING} print(exec::look("git log -3").out);',
     "list::take(xs, 20)": "for y in list::take(xs, 20) { print(A <- text + str(y)); }",
-    'sort_by(xs, "line")': 'print(list::sort_by(rs, "line"));',
     "limit": "let n = 0; while n < 3 limit 5 { n = n + 1; }",
     "while": "",
     "fn main": "",
@@ -93,7 +96,7 @@ REFUSED = {
 IN_PYTHON = """
 from typing import Annotated, Any, Literal
 from pydantic import BaseModel
-from vegakit import Agent, MaxLen, program, session, vega
+from vegakit import Agent, MaxLen, program, race, session, vega
 
 class T(BaseModel):
     n: int
@@ -126,6 +129,9 @@ SAID_IN_PYTHON = {
     "vega.Money": 'c: vega.Money = vega.money("$1")',
     "vega.Duration": 'c: vega.Duration = vega.duration("1s")',
     '"$1.50"': 'print(a.ask(text, budget="$1.50"))',
+    "race(a(t), b(t), good=lambda y: len(y) > 3)": (
+        'print(race(a(text), a("b"), good=lambda y: len(y) > 3))'
+    ),
     '"30s"': 'vega.process.sleep("30s")',
     'vega.money("$1.50")': 'print(vega.text(vega.money("$1.50") * 2))',
     'vega.duration("30s")': 'print(vega.text(vega.duration("30s") * 2))',

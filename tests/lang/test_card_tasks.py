@@ -4,9 +4,9 @@ import re
 import socket
 
 import pytest
-from campaigns.card_tasks.__main__ import CASES, KEPT
+from campaigns.card_tasks.__main__ import CASES, KEPT, SETS, SYNTAXES, suffices
 from campaigns.card_tasks.case import Case, csv_of, difference, json_of, text_of
-from campaigns.card_tasks.judge import holds, judge
+from campaigns.card_tasks.judge import Verdict, holds, judge
 from campaigns.card_tasks.world import fitted
 
 _ORDERS = """\
@@ -103,8 +103,24 @@ def test_what_does_something_else_does_not(
 
 
 def test_every_task_has_a_world() -> None:
-    text = (KEPT / "tasks.md").read_text(encoding="utf-8")
-    assert re.findall(r"(?m)^## (\d\d) ", text) == list(CASES) == [f"{n:02}" for n in range(1, 31)]
+    pages = [(KEPT / name).read_text("utf-8") for name in ("tasks.md", "tasks_31_to_60.md")]
+    told = [re.findall(r"(?m)^## (\d\d) ", page) for page in pages]
+    assert told == [list(cases) for cases in SETS.values()]
+    assert list(CASES) == [f"{n:02}" for n in range(1, 61)]
+
+
+def test_the_rules_of_both_sets_are_the_same() -> None:
+    pages = [(KEPT / name).read_text("utf-8") for name in ("tasks.md", "tasks_31_to_60.md")]
+    first, second = (page.partition("\n## ")[0].split("\n", 1)[1] for page in pages)
+    assert first.strip() == second.strip()
+
+
+def test_a_set_falls_short_alone() -> None:
+    """A whole set needs its rates; of a part of one every program has to work."""
+    vega, works, fails = SYNTAXES[0], Verdict(True, True), Verdict(True, False)
+    assert suffices(vega, [works] * 24 + [fails] * 6, whole=True)
+    assert not suffices(vega, [works] * 23 + [fails] * 7, whole=True)
+    assert not suffices(vega, [works] * 24 + [fails] * 5, whole=False)
 
 
 def test_an_answer_has_the_shape_that_was_asked_for() -> None:

@@ -39,7 +39,7 @@ def bracketed(node: Shape) -> str:  # noqa: C901
             return f"({bracketed(of)}[{bracketed(index)}])"
         case ("Call", callee, args, _):
             return f"({bracketed(callee)}({', '.join(map(bracketed, args))}))"
-        case ("Cast", of, ("NamedType", to)):
+        case ("Cast", of, ("NamedType", to, None)):
             return f"({bracketed(of)} as {to})"
         case ("Await", of):
             return f"(await {bracketed(of)})"
@@ -101,7 +101,7 @@ def test_options_of_a_send_come_in_any_order() -> None:
     one = shape("x = a <- m timeout 30s budget $1 as T;")
     assert one == shape("x = a <- m as T budget $1 timeout 30s;")
     ask = one[3][0][2]
-    assert ask[5:] == (("Duration", 30_000), ("MoneyLit", 10**9, ""), ("NamedType", "T"))
+    assert ask[5:] == (("Duration", 30_000), ("MoneyLit", 10**9, ""), ("NamedType", "T", None))
 
 
 def test_spawn_takes_its_options_in_any_order() -> None:
@@ -138,10 +138,10 @@ def test_types() -> None:
     text = 'type T { a: [int; 20]? b: {str: [lib::F]}, c: "low" | "high"? d: str }'
     (decl,) = shape(text)[2]
     assert [field[2] for field in decl[2]] == [
-        ("OptionalType", ("ListType", ("NamedType", "int"), 20)),
-        ("MapType", ("ListType", ("NamedType", "lib::F"), None)),
+        ("OptionalType", ("ListType", ("NamedType", "int", None), 20)),
+        ("MapType", ("ListType", ("NamedType", "lib::F", None), None), None),
         ("OptionalType", ("ChoiceType", ("low", "high"))),
-        ("NamedType", "str"),
+        ("NamedType", "str", None),
     ]
 
 

@@ -1,12 +1,22 @@
 """Types as JSON schemas, and JSON as values of types."""
 
+import json
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
 from vegakit.errors import BugError
-from vegakit.lang.schemas import Problem, answer_of, answer_schema, schema_of, value_of
+from vegakit.lang.schemas import (
+    Problem,
+    answer_of,
+    answer_schema,
+    problem_bytes,
+    schema_of,
+    value_of,
+)
 from vegakit.lang.types import (
     ANY,
     BOOL,
@@ -21,6 +31,7 @@ from vegakit.lang.types import (
     ListOf,
     MapOf,
     OptionalOf,
+    Plain,
     ProcessOf,
     RecordOf,
     Type,
@@ -179,13 +190,13 @@ def test_what_lies_very_deep_is_refused():
     assert value_of(ANY, deep) == Problem("nested more than 100 deep")  # pyright: ignore[reportArgumentType]
 
 
-PLAIN = st.sampled_from([INT, FLOAT, STR, BOOL, NULL, SEVERITY])
+PLAIN = st.sampled_from([INT, FLOAT, STR, BOOL, NULL, SEVERITY, Plain("str", 1), Plain("str", 4)])
 TYPES = st.recursive(
     PLAIN,
     lambda inner: st.one_of(
         inner.filter(lambda kind: not isinstance(kind, OptionalOf)).map(OptionalOf),
         st.builds(ListOf, inner, st.none() | st.integers(1, 3)),
-        inner.map(MapOf),
+        st.builds(MapOf, inner, st.none() | st.integers(1, 2)),
         st.builds(
             lambda kinds: RecordOf("R", tuple((f"f{at}", kind) for at, kind in enumerate(kinds))),
             st.lists(inner, min_size=1, max_size=3),
@@ -212,11 +223,15 @@ def filled(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from(schema["enum"])
     if schema["type"] == "array":
         return st.lists(filled(schema["items"]), max_size=schema.get("maxItems", 4))
+    if "maxLength" in schema:
+        return st.text(max_size=schema["maxLength"])
     if schema["type"] != "object":
         return SIMPLE[schema["type"]]
     if "properties" not in schema:
         return st.dictionaries(
-            st.text(max_size=3), filled(schema["additionalProperties"]), max_size=3
+            st.text(max_size=3),
+            filled(schema["additionalProperties"]),
+            max_size=schema.get("maxProperties", 3),
         )
     return st.fixed_dictionaries({key: filled(part) for key, part in schema["properties"].items()})
 
@@ -226,3 +241,65 @@ def test_what_fits_the_schema_fits_the_type(data: st.DataObject, kind: Type):
     """A model that keeps to the schema is understood."""
     answer = data.draw(filled(answer_schema(kind)))
     assert not isinstance(answer_of(kind, answer), Problem)
+
+
+WORDS = st.text(max_size=60) | st.sampled_from(["a", "status", "low", "日本語" * 20, "w " * 30])
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=3),
+)
+
+
+def nearly(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """What fits the schema down to some depth, and is anything there."""
+    if schema.get("type") == "array":
+        return st.lists(nearly(schema["items"]), max_size=3) | JSON
+    if "properties" in schema:
+        parts = {key: nearly(part) for key, part in schema["properties"].items()}
+        return st.fixed_dictionaries(parts) | st.fixed_dictionaries(parts, optional={"b": JSON})
+    if schema.get("type") == "object":
+        return st.dictionaries(WORDS, nearly(schema["additionalProperties"]), max_size=2) | JSON
+    return JSON
+
+
+@given(st.data(), TYPES)
+def test_what_is_said_of_a_misfit_is_no_longer_than_a_quote_counts(data: st.DataObject, kind: Type):
+    answer = data.draw(nearly(answer_schema(kind)))
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    found = answer_of(kind, answer)
+    if isinstance(found, Problem):
+        size = len(text.encode(errors="replace"))
+        assert len(str(found).encode(errors="replace")) <= problem_bytes(kind, size)
+
+
+OF_60 = [
+    (FINDING, f'{{"{"w" * 40}":"{"w" * 13}"}}'),
+    (FINDING, f'{{"{"😀" * 13}ww":1}}'),
+    (BOOL, f'{{"result":"{"😀" * 11}www"}}'),
+    (ListOf(INT), f'{{"result":[0,"{"😀" * 10}www"]}}'),
+    (MapOf(INT), f'{{"result":{{"{"w" * 42}":""}}}}'),
+    (MapOf(RecordOf("Empty", ())), f'{{"result":{{"{"w" * 40}":1e15}}}}'),
+    (MapOf(MapOf(BOOL)), f'{{"result":{{"":{{"{"w" * 35}":1e15}}}}}}'),
+    (RecordOf("R", (("one", STR), ("two", OptionalOf(INT)))), f'{{"one":"","two":"{"w" * 40}"}}'),
+    (RecordOf("Empty", ()), f'"{"😀" * 14}ww"'),
+]
+"""Answers of 60 bytes or a few less, of which about as much is said as can be."""
+
+
+@pytest.mark.parametrize(("kind", "text"), OF_60)
+def test_how_much_is_said_of_a_misfit(kind: Type, text: str):
+    """No byte of an answer counts both in a path and in what is shown."""
+    found = answer_of(kind, msgspec.json.decode(text))
+    assert isinstance(found, Problem)
+    said = len(str(found).encode())
+    assert len(text.encode()) <= 60
+    assert said <= problem_bytes(kind, 60) <= 1.5 * said
+
+
+@pytest.mark.parametrize(
+    "kind", [FINDING, BOOL, ListOf(MapOf(STR)), MapOf(ListOf(INT)), MapOf(MapOf(BOOL))]
+)
+def test_a_longer_answer_is_told_no_less(kind: Type):
+    """Where a key in a path ends does not matter: each byte tells one more at most."""
+    told = [problem_bytes(kind, size) for size in range(400)]
+    assert all(0 <= after - before <= 1 for before, after in pairwise(told[30:]))

@@ -19,7 +19,7 @@ def shape(node: Any) -> Any:
     if not isinstance(node, tree.Node):
         return node
     fields = {name: shape(getattr(node, name)) for name in node.__struct_fields__[2:]}
-    if fields.get("answer") == ("NamedType", "str"):
+    if fields.get("answer") == ("NamedType", "str", None):
         fields["answer"] = None
     return (type(node).__name__, *fields.values())
 

@@ -22,7 +22,7 @@ PROGRAMS = list(programs_below([FOLDER]))
 FEATURES = """
     agents ahead async_await break_continue breakers budgets capabilities choices confirm csv
     diagnostics durations errors exec files functions header human imports links lists loops
-    main_args maps money monitors optionals parallel process rates records recursion retries
+    main_args maps money monitors optionals parallel process race rates records recursion retries
     sends sessions spawn streams strings supervision time timeouts tool_errors tools trace
     try_catch typed_answers values wallets while_limit
 """.split()

@@ -12,7 +12,6 @@ from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.programs import VegaProgram
 from vegakit.sdk.runtime import Runtime
 from vegakit.testing.harness import VirtualClock, run_virtual
-from vegakit.vm import lookahead
 
 REVIEWS = """
 agent Reviewer {{ model fast {memory} }}
@@ -126,22 +125,42 @@ fn main() -> str {
 """
 
 
-async def asked_of_models() -> int:
+async def asked_of_models() -> tuple[int, int]:
     clock = VirtualClock()
     model, module = Slow(clock), compiled(SUPERVISED)
     assert module is not None
     async with Runtime("$10", models=lambda _: model, clock=clock) as rt:
+        began = clock.now()
         await rt.run(VegaProgram(module, Path()))
-    return len(model.requests)
+    return len(model.requests), clock.now() - began
 
 
-def test_nothing_is_wasted_behind_a_process_with_its_own_supervisor() -> None:
-    """Nobody knows what it will touch, before it is spawned as afterwards."""
-    assert run_virtual(asked_of_models()) == 3
+def test_sends_to_processes_of_a_team_overlap() -> None:
+    """All three are under way at once, before the first is answered, and none is wasted."""
+    assert run_virtual(asked_of_models()) == (3, 4_000)
 
 
-def test_a_process_taken_for_one_that_is_known_costs_a_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lookahead, "is_followed", lambda **_: True)
-    assert run_virtual(asked_of_models()) == 4
+LEFT = """
+agent Plain { model fast }
+supervisor Team { strategy restart children [Plain] }
+fn main() -> str {
+    let team = spawn Team;
+    let one = spawn Plain supervised by team;
+    let later = async one <- "never awaited";
+    return "done";
+}
+"""
+
+
+def test_a_program_ends_before_what_its_team_was_asked(caplog: pytest.LogCaptureFixture) -> None:
+    """The call is cancelled and still paid by who spawned the team, who has to be there for it."""
+
+    async def ended() -> None:
+        clock = VirtualClock()
+        model, module = Slow(clock), compiled(LEFT)
+        assert module is not None
+        async with Runtime("$10", models=lambda _: model, clock=clock) as rt:
+            assert await rt.run(VegaProgram(module, Path())) == "done"
+
+    run_virtual(ended())
+    assert not caplog.records

@@ -8,7 +8,7 @@ from tests.program.compiled import code_of
 from tests.program.rooms import Room, says
 from vegakit.effects import AskHuman, CallModel
 from vegakit.events import Answered
-from vegakit.program.wallets import LoopConfirmation
+from vegakit.program.loop_approvals import LoopConfirmation
 
 LOOP = """
 agent A { model fast  max_steps 1  retry { max_attempts 1 } }

@@ -9,12 +9,15 @@ from tests.program.rooms import Room, says
 from vegakit.effects import SetTimer
 from vegakit.errors import ProgramChanged
 from vegakit.events import Answered
-from vegakit.program import Machine, Post, ProcessMessage, Program
+from vegakit.program import Bounds, Machine, Post, ProcessMessage, Program
 from vegakit.records import from_json, to_json
 from vegakit.vm import Vm
 
 ENDLESS = "fn main() { let n = 0; while true { n = (n + 1) % 1000; } }"
 SUM = "fn main(a: int, b: int) -> int { return a + b; }"
+SPAWNS = """agent A { model fast }
+fn many() -> int { let ps = [for i in range(600) { spawn A }]; return len(ps); }
+fn main() -> int { return many(); }"""
 SENDS = 'agent A { model fast }\nfn main() -> str { let x = A <- "one"; return x + (A <- "two"); }'
 
 
@@ -38,6 +41,23 @@ def test_a_machine_that_is_alive_is_written_as_it_stands() -> None:
     assert isinstance(fiber.vm, Vm)
     written = from_json(Program, to_json(room.state))
     assert to_json(written) == to_json(room.state)
+
+
+def test_many_processes_end_in_several_steps_before_what_follows() -> None:
+    """Of what a call spawned a step ends a part; whoever writes the state down meanwhile goes on
+    with the rest, and nobody hears of the call before all have ended."""
+    room = Room(code_of(SPAWNS), Bounds(living=1_000, width=1_000))
+    path = room.spawn("main")
+    asked = room.ask(path, [])
+    ended: list[int] = []
+    while asked not in room.answers:
+        before = len(room.state.processes)
+        room.answer(Answered(None), room.only(SetTimer))
+        ended.append(before - len(room.state.processes))
+    assert len(room.state.processes) == 1
+    assert room.told(asked) == 600
+    assert max(ended) <= 150
+    assert sum(one > 0 for one in ended) >= 4
 
 
 def test_a_source_that_changed_meanwhile_is_told() -> None:

@@ -12,6 +12,7 @@ from vegakit.errors import BudgetExceeded, InvalidRuleError, Paused
 from vegakit.host import Agent
 from vegakit.money import Money, dollars
 from vegakit.policy import OnExceed
+from vegakit.program import Bounds
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk import CostAlert, Runtime, run_program
 from vegakit.store import open_journal
@@ -117,6 +118,57 @@ async def test_an_agent_in_vega_heeds_the_same_words(
         rt.on(CostAlert, news.append)
         assert await rt.load(tmp_path / "one.vega").main() == ends
     assert len(news) == (on_exceed == "warn")
+
+
+def session(on_exceed: str) -> str:
+    return f"""agent A {{ model m  max_tokens 200 }}
+    fn main() -> str {{
+        let said = "";
+        session budget {LITTLE} on_exceed {on_exceed} {{
+            said = A <- "one";
+            said = said + (A <- "two");
+        }} catch BudgetExceeded {{ return "BudgetExceeded"; }}
+        return said;
+    }}"""
+
+
+@pytest.mark.parametrize("window", [0, 64])
+@pytest.mark.parametrize(
+    ("on_exceed", "ends"), [("block", "BudgetExceeded"), ("warn", "yesyes"), ("allow", "yesyes")]
+)
+async def test_a_session_heeds_the_same_words(
+    on_exceed: str, ends: str, window: int, tmp_path: Path
+) -> None:
+    """Who warns is told once, also in a run that goes in order."""
+    (tmp_path / "one.vega").write_text(session(on_exceed))
+    news: list[CostAlert] = []
+    bounds, model = Bounds(window=window), ScriptedModel(lambda _: ANSWER)
+    async with Runtime("$1", models=lambda _: model, bounds=bounds) as rt:
+        rt.on(CostAlert, news.append)
+        assert await rt.load(tmp_path / "one.vega").main() == ends
+    assert [one.alert_at for one in news] == ([Money(100_000)] if on_exceed == "warn" else [])
+
+
+@pytest.mark.parametrize("window", [0, 64])
+async def test_a_paused_session_goes_on_with_more(window: int, tmp_path: Path) -> None:
+    """No call is made twice: the first life asks nothing, the next both."""
+    (tmp_path / "one.vega").write_text(session("ask"))
+    path, model = str(tmp_path / "run.db"), ScriptedModel(lambda _: ANSWER)
+
+    async def run() -> str:
+        bounds = Bounds(window=window)
+        async with Runtime("$1", models=lambda _: model, journal=path, bounds=bounds) as rt:
+            return await rt.load(tmp_path / "one.vega").main()
+
+    with pytest.raises(Paused, match="vega resume --budget"):
+        await run()
+    assert model.requests == []
+    journal = open_journal(path)
+    [paused] = await journal.runs()
+    await journal.raise_budget(paused.program, dollars("$0.10"))
+    await journal.aclose()
+    assert await run() == "yesyes"
+    assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize(("on_exceed", "spent"), [("block", 0), ("allow", 0.0006)])

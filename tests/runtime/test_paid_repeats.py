@@ -10,7 +10,7 @@ from vegakit.conversation import ModelRequest
 from vegakit.errors import ContractViolated, ErrorClass, Phase, Timeout, VegaError, WorldError
 from vegakit.host import Agent, LimiterRules
 from vegakit.lang import check_program, compile_program
-from vegakit.policy import Backoff, BreakerRule, RateRule, RetryBudgetRule, RetryRule
+from vegakit.policy import Backoff, BreakerRule, Grant, RateRule, RetryBudgetRule, RetryRule
 from vegakit.ports import RunRecord
 from vegakit.program import Bounds
 from vegakit.providers.scripted import ScriptedModel
@@ -35,11 +35,11 @@ REFUSED = WorldError("refused", ErrorClass.CONNECTION, phase=Phase.NOTHING_SENT)
 async def ran(body: str, model: ScriptedModel, percent: int = 20, **more: Any) -> None:
     checked, _ = check_program(HEAD + body, "main.vega", lambda _: None)
     assert checked is not None
-    bounds = Bounds(window=more.pop("window", 64), paid_repeats=percent)
+    bounds = Bounds(window=more.pop("window", 64), paid_repeats=percent, sends=more.get("sends"))
     parts: Any = {"models": lambda _: model, "limits": lambda _: PATIENT, "bounds": bounds}
     async with Runtime("$100", **parts) as rt:
         program = VegaProgram(compile_program(checked), Path.cwd())
-        await rt.run(program)
+        await rt.run(program, *more.get("given", ()))
 
 
 @pytest.mark.parametrize("window", [0, 64])
@@ -86,7 +86,11 @@ async def test_who_finds_the_pool_empty_is_told_why() -> None:
         await ran('let a: Answer = A <- "x";', model, percent=0)
     assert len(model.requests) == 1
     assert "the run has no paid repeat for it: it may pay no repeats" in str(caught.value)
-    assert "raise paid_repeats of [bounds] in vega.toml, which is 0" in str(caught.value)
+    assert "raise paid_repeats of Bounds, or of [bounds] in vega.toml, which is 0" in str(
+        caught.value
+    )
+    assert str(caught.value).startswith("1 answer of scripted did not fit")
+    assert "resume" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +120,44 @@ async def test_sends_without_a_bound_have_no_pool() -> None:
     assert len(model.requests) == 15
 
 
+@pytest.mark.parametrize(("sends", "repeats"), [(None, 20), (10, 2), (40, 8)])
+async def test_a_run_has_the_pool_of_its_quote_with_its_arguments(
+    sends: int | None, repeats: int
+) -> None:
+    """A list without a bound has none before; the run is told how many sends its arguments make."""
+    body = "fn main(xs: [str]) { for x in xs { try { A <- x; } catch { let lost = true; } } }"
+    model = ScriptedModel(lambda _: BILLED)
+    await ran(body, model, given=[["x"] * 10], sends=sends)
+    assert len(model.requests) == 10 + repeats
+
+
+async def test_a_run_never_has_a_larger_pool_than_its_program_says() -> None:
+    model = ScriptedModel(lambda _: BILLED)
+    await ran(MANY, model, sends=1_000)
+    assert len(model.requests) == 120
+
+
+async def test_only_the_program_that_is_run_has_the_pool_of_the_run() -> None:
+    """One that somebody sent has its own quote, which does not know of that pool."""
+    model, bounds = ScriptedModel(lambda _: BILLED), Bounds(sends=10)
+    checked, _ = check_program(HEAD + MANY, "main.vega", lambda _: None)
+    assert checked is not None
+    parts: Any = {"models": lambda _: model, "limits": lambda _: PATIENT, "bounds": bounds}
+    async with Runtime("$100", **parts) as rt:
+        program = VegaProgram(compile_program(checked), Path.cwd())
+        await rt.program.run_ephemeral(program, [], Grant(), 10**9)
+    assert len(model.requests) == 120
+
+
 async def test_a_run_goes_on_by_the_rule_it_began_with(tmp_path: Path) -> None:
     """One that was recorded before there were pools has none, whatever the settings say now."""
     place, settings = str(tmp_path / "run.db"), Bounds(paid_repeats=0)
-    async with Runtime("$1", journal=place, bounds=Bounds(paid_repeats=50)) as rt:
+    async with Runtime("$1", journal=place, bounds=Bounds(paid_repeats=50, sends=7)) as rt:
         assert rt.journaled is not None
         begun = rt.journaled.run
-        assert begun.paid_repeats == 50
-        assert rt.journaled.bounds(settings).paid_repeats == 50
+        assert (begun.paid_repeats, begun.sends) == (50, 7)
+        kept = rt.journaled.bounds(replace(settings, sends=9))
+        assert (kept.paid_repeats, kept.sends) == (50, 7)
         rt.journaled.run = replace(begun, paid_repeats=RunRecord(begun.program, 0).paid_repeats)
         assert rt.journaled.bounds(settings).paid_repeats is None
         rt.journaled.run = begun

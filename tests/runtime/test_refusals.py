@@ -110,7 +110,7 @@ CALLS = [
         at_once,
         COULD_COST,
         f"$0.000401 more than budget 'runtime:default' of {LITTLE} holds, and it is set to ask",
-        "raise it to go on",
+        "raise it, and run it again",
     ),
     Refused(
         "in a closed block",
@@ -160,7 +160,7 @@ PARTS = [
         at_once,
         COULD_COST,
         f"more than budget 'runtime:default' of {LITTLE} holds, and it is set to ask",
-        "raise it to go on",
+        "raise it, and run it again",
         WITH_PART,
     ),
     Refused(

@@ -30,8 +30,8 @@ PROGRAMS = {
     "spawns": "let ps = [for i in range(600) { spawn echo }]; return len(ps);",
 }
 ROOT, ME = ScopeId("root"), HolderId("me")
-MOST = 150
-"""Requests that are granted in one step: a slice has room for a hundred."""
+MOST = 60
+"""Requests that are granted in one step: a slice has room for some thirty."""
 
 
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)

@@ -497,7 +497,7 @@ def test_the_agent_runs_a_program_that_it_wrote(tmp_path: Path) -> None:
     run = ("run_program", {"source": PROGRAM, "arguments": {"times": 6}})
     with scene(tmp_path, [calls(("program_card", {})), calls(run), "Done.", "Again."]) as it:
         (it.folder / "a.py").write_text(SOURCE)
-        it.events("-p", "Go.", "--programs")
+        events = it.events("-p", "Go.", "--programs")
         it.events("--continue", "-p", "And now?")
         card, result = said(it)
         assert "@program" in card
@@ -506,6 +506,42 @@ def test_the_agent_runs_a_program_that_it_wrote(tmp_path: Path) -> None:
         assert len(it.provider.requests[0].raw) <= 12_000
         assert "run_program" in json.dumps(it.bodies[-1]["tools"]), "also when it goes on"
         assert len({json.dumps(body["tools"]) for body in it.bodies}) == 1
+        (quote,) = [
+            e for e in events if e["type"] == "quote"
+        ]  # it asks nobody, so it costs nothing
+        assert (quote["worst_usd"], quote["program"]) == (0.0, "1.2.0")
+
+
+ASKING = """
+from vegakit import Agent, program
+
+reader = Agent("reader", model="smart", max_tokens=100)
+
+@program
+def main() -> list[str]:
+    return [reader(f"Line {i}") for i in range(3)]
+"""
+
+
+def test_what_a_program_may_cost_is_told_before_it_asks(tmp_path: Path) -> None:
+    """One that is refused was never to run, so nothing is told of it."""
+    refused = ("run_program", {"source": ASKING.replace("range(3)", "range(90_000)")})
+    script = {
+        "Line": "a line",
+        "Go": [calls(refused), calls(("run_program", {"source": ASKING})), "Done."],
+    }
+    with scene(tmp_path, script) as it:
+        events = it.events("-p", "Go.", "--programs", "--budget", "$1")
+        (quote,) = [e for e in events if e["type"] == "quote"]
+        assert (quote["tasks"], quote["program"]) == ([], "1.2.0")
+        assert 0 < quote["typical_usd"] < quote["worst_usd"] < 0.01
+        began = next(at for at, e in enumerate(events) if e.get("id") == "1.2.0")
+        done = next(at for at, e in enumerate(events) if e["type"] == "tool_ended" and at > began)
+        assert began < events.index(quote) < done
+        it.provider.reset()
+        told = it.here("-p", "Go.", "--programs", "--budget", "$1").stderr
+        assert "a program: at most $0.00" in told
+        assert ", typical $0.00" in told
 
 
 # MCP servers.

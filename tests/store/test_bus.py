@@ -11,7 +11,7 @@ import pytest
 from tests.kernel.web import free_port
 from tests.patience import PATIENCE_S, until
 from tests.store.redis_server import RedisServer, redis_server
-from vegakit.concurrency import SteadyClock
+from vegakit.concurrency import SteadyClock, cancel_all
 from vegakit.errors import SettingsError, StoreError
 from vegakit.ids import TenantId
 from vegakit.ports import Bus, BusLimits, TopicPage
@@ -243,6 +243,16 @@ async def test_a_paused_or_dead_server_is_an_error_in_time_and_used_again(tmp_pa
             server.start()
             await published(bus, "t", b"4")
             assert bodies(await bus.read(A, "t", 0)) == [b"4"]
+
+
+async def test_nothing_goes_on_after_a_close(tmp_path: Path) -> None:
+    """Nor a look whose reader has gone: it would open a connection that nobody closes."""
+    with redis_server(tmp_path) as server:
+        async with aclosing(RedisBus(server.url, CLOCK)) as bus:
+            reader = asyncio.create_task(bus.read(A, "t", None))
+            await asyncio.sleep(0.001)
+            await cancel_all([reader])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_the_keys_of_a_call_are_in_one_slot_of_a_cluster(tmp_path: Path) -> None:

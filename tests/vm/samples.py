@@ -154,9 +154,34 @@ _PARALLEL = Code(
     handlers=(("try", "end", "end", (), 7, 0),),
 )
 
+_RACE = Code(
+    "main",
+    (
+        'AGENT 1 #"A"',
+        "RACE_BEGIN 2",
+        "PAR_SPAWN 2 @one [3]",
+        "PAR_SPAWN 2 @two [3]",
+        "PAR_JOIN 2",
+        "RETURN 3",
+        'one: CONST 8 #"1"',
+        "ISSUE_SEND 3 1 8 -1 -1 -1 *",
+        "FORCE 3 3",
+        "JUMP @won",
+        'two: CONST 8 #"2"',
+        "ISSUE_SEND 3 1 8 -1 -1 -1 *",
+        "FORCE 3 3",
+        'CONST 8 #"no"',
+        "NE 9 3 8",
+        "JUMP_IF 9 @won",
+        "TASK_END",
+        "won: RACE_WON *",
+    ),
+)
+
 SAMPLES: dict[str, Module] = {
     "values": assemble(_VALUES, _FACTORIAL, types=_TYPES),
     "loops": assemble(_LOOPS, types=_TYPES),
     "processes": assemble(_PROCESSES, types=_TYPES),
     "parallel": assemble(_PARALLEL, _FACTORIAL, types=_TYPES),
+    "race": assemble(_RACE, types=_TYPES),
 }

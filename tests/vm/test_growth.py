@@ -6,9 +6,19 @@ import pytest
 
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
-from vegakit.vm import CallHost, SendTo, SpeculativeCall, Status, Vm, start
+from vegakit.vm import (
+    CallHost,
+    OpenScope,
+    SendTo,
+    SpeculativeCall,
+    Status,
+    Vm,
+    operators,
+    start,
+)
 from vegakit.vm.lookahead import Lookahead
 from vegakit.vm.state import state_weight
+from vegakit.vm.values import MAX_ITEMS, ListValue, ProgramFault, items_of
 
 AGENT = 'agent echo { model "any" max_tokens 50 }\n'
 CHAIN = 'let x = "a"; for i in range(n) { x = echo <- "{i} {x}"; } return len(x);'
@@ -31,8 +41,8 @@ FAR = """
 PROGRAMS = {"chain": CHAIN, "loop": LOOP, "branches": BRANCHES, "fan-out": FAN_OUT}
 
 
-def _vm(body: str, size: int) -> Vm:
-    text = f"{AGENT}fn main(n: int) -> int {{ {body} }}"
+def _vm(body: str, size: int, gives: str = "int") -> Vm:
+    text = f"{AGENT}fn main(n: int) -> {gives} {{ {body} }}"
     checked, diagnostics = check_program(text, "main.vega", lambda _path: None)
     assert checked is not None, diagnostics
     module = compile_program(checked)
@@ -51,6 +61,8 @@ def _played(vm: Vm) -> list[str]:
             if isinstance(asked, SendTo | CallHost):
                 due.append(asked.ticket)
                 begun.append(asked.ticket)
+            elif isinstance(asked, OpenScope):
+                due.appendleft(asked.ticket)
         if step.status is not Status.WAITING:
             assert step.status is Status.FINISHED, step.error
             return begun
@@ -138,3 +150,78 @@ def test_a_run_that_is_stored_at_each_wait_begins_the_same_calls(body: str) -> N
         vm = Vm(vm.program, vm.written())
         vm.answer(due.popleft(), "yes it is so")
     assert begun == whole
+
+
+LISTS = {
+    "comprehension": "let xs = [for i in range(n) { i }]; return len(xs);",
+    "loop": "let xs = [0]; for i in range(n) { xs = xs + [i]; } return len(xs);",
+}
+
+
+@pytest.mark.parametrize("body", LISTS.values(), ids=LISTS)
+def test_a_list_that_grows_item_by_item_is_not_copied_for_each(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[int] = []
+    joined = operators._joined
+
+    def counted(a: ListValue, b: ListValue) -> ListValue:
+        copied.append(len(a))
+        return joined(a, b)
+
+    monkeypatch.setattr(operators, "_joined", counted)
+    _played(_vm(body, 500))
+    assert sum(copied) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "given"),
+    [
+        ("let xs = [1]; let ys = xs; xs = xs + [2]; return [len(xs), len(ys)];", [2, 1]),
+        ("let xs = [1]; let ys = [xs]; xs = xs + [2]; return [len(xs), len(ys[0])];", [2, 1]),
+        ("let xs = [1]; xs = xs + xs; xs = xs + xs; return xs;", [1, 1, 1, 1]),
+        ("let xs = [1]; let ys = xs; for i in range(3) { xs = xs + [i]; } return ys;", [1]),
+        ("let xs = [1]; for x in xs { xs = xs + [x]; } return xs;", [1, 1]),
+    ],
+)
+def test_a_list_that_something_else_holds_stays_as_it_is(body: str, given: list[object]) -> None:
+    vm = _vm(body, 3, gives="any")
+    step = vm.run(1_000_000)
+    assert (step.status, step.value) == (Status.FINISHED, given)
+
+
+def test_a_list_that_may_not_grow_stays_as_it_is() -> None:
+    registers: list[object] = [items_of([0] * (MAX_ITEMS - 1))]
+    operators.grow(registers, 0, items_of([1]))
+    with pytest.raises(ProgramFault, match="a list has at most"):
+        operators.grow(registers, 0, items_of([2]))
+    [held] = registers
+    assert isinstance(held, ListValue)
+    assert (len(held), held[-1]) == (MAX_ITEMS, 1)
+
+
+QUIET = {
+    "the last call": ('let a = echo <- "a"; let b = echo <- "b {a}"; return len(b);', 1),
+    "a session": ('session budget $0.10 { let a = echo <- "a"; } return n;', 0),
+    "a loop": ('let a = ""; for i in range(2) { a = echo <- "{i} {a}"; } return n;', 2),
+    "a handler": (
+        'try { let a = echo <- "a"; } catch AgentFailed { let b = echo <- "b"; } return n;',
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "walks"), QUIET.values(), ids=QUIET)
+def test_a_program_looks_ahead_where_calls_may_follow(
+    body: str, walks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = [0]
+    walk = Lookahead.walk
+
+    def counted(lookahead: Lookahead) -> None:
+        walked[0] += 1
+        walk(lookahead)
+
+    monkeypatch.setattr(Lookahead, "walk", counted)
+    _played(_vm(body, 1))
+    assert walked[0] == walks

@@ -77,6 +77,9 @@ CALLS: list[tuple[str, list[Any], Any]] = [
     ("list::sort", [[1, 2], True], [2, 1]),
     ("list::sort", [[USD, {"$": "money", "of": 1}], None], [{"$": "money", "of": 1}, USD]),
     ("list::sort_by", [[{"a": 2}, {"a": 1}], "a", None], [{"a": 1}, {"a": 2}]),
+    ("list::sort_with", [["bb", "a", "cc"], [2, 1, 2], None], ["a", "bb", "cc"]),
+    ("list::sort_with", [["bb", "a", "cc"], [2, 1, 2], True], ["bb", "cc", "a"]),
+    ("list::sort_with", [[], [], None], []),
     (
         "list::sort_by",
         [[{"a": 1, "b": 1}, {"a": None, "b": 2}, {"a": 1, "b": 3}], "a", True],
@@ -191,6 +194,8 @@ RAISES: list[tuple[str, list[Any], str]] = [
     ("list::sort_by", [[{"a": 1}, {"a": "b"}], "a", None], "BadProgram"),
     ("list::sort_by", [[{"a": 1}], "b", None], "KeyError"),
     ("list::sort_by", [[1], "b", None], "BadProgram"),
+    ("list::sort_with", [["a"], [1, 2], None], "ValueError"),
+    ("list::sort_with", [["a", "b"], [1, "2"], None], "BadProgram"),
     ("csv::parse", ["a,b\n1,2,3"], "ValueError"),
     ("csv::parse", ["a,a\n"], "ValueError"),
     ("csv::parse", ['a\n"b'], "ValueError"),

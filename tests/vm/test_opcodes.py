@@ -158,6 +158,7 @@ ERRORS: list[tuple[str, str]] = [
     ("PAR_SPAWN 1 @end []; end: MOVE 0 0", "BadProgram"),
     ("PAR_JOIN 1", "BadProgram"),
     ("TASK_END", "BadProgram"),
+    ("RACE_WON *", "BadProgram"),
 ]
 
 

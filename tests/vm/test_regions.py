@@ -4,28 +4,50 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.analysis.effects import ModuleEffects
+from vegakit.lang.analysis.effects import (
+    EffectSet,
+    ModuleEffects,
+    conflict,
+    file_path,
+    on_path,
+)
 from vegakit.lang.analysis.speculation import SpeculationRules
-from vegakit.lang.codegen.bytecode import Function, Op
+from vegakit.lang.codegen.bytecode import Function, Module, Op
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
 from vegakit.testing.programs import find_tests as programs_below
-from vegakit.vm.module_facts import Regions, _post_dominators, _ways, registers_of
+from vegakit.vm.module_facts import Regions, _flow, registers_of
 
 PROGRAMS = Path(__file__).parents[1] / "language"
 MOST = 150
 
 
-def functions_below(feature: str) -> list[Function]:
-    found: list[Function] = []
+def functions_below(feature: str) -> list[tuple[Function, Module]]:
+    found: list[tuple[Function, Module]] = []
     for path in programs_below([PROGRAMS / feature]):
         checked, _ = check_program(path.read_text(), path.name, lambda _: None)
         if checked is not None:
-            found += compile_program(checked).functions
-    return [function for function in found if len(function.code) <= MOST]
+            module = compile_program(checked)
+            found += [(each, module) for each in module.functions if len(each.code) <= MOST]
+    return found
 
 
-def reaches_the_end(function: Function, start: int, without: int) -> bool:
+def ways_of(function: Function, module: Module, at: int) -> list[int]:
+    """By the definition: an error goes to the first handler around it that takes its kind."""
+    op, *operands = function.code[at]
+    if op == Op.RAISE:
+        kind = module.constants[operands[0]]
+        around = [each for each in function.handlers if each.start <= at < each.end]
+        return [each.target for each in around if not each.kinds or kind in each.kinds][:1] or [-1]
+    if op in (Op.RETURN, Op.EXIT, Op.TASK_END):
+        return [-1]
+    jumps = [of for of, kind in zip(operands, Op(op).operands, strict=True) if kind == "j"]
+    if op == Op.JUMP:
+        return jumps
+    return [at + 1, *(jumps if op != Op.PAR_SPAWN else ())]
+
+
+def reaches_the_end(ways: list[list[int]], start: int, without: int) -> bool:
     seen, due = {without}, [start]
     while due:
         at = due.pop()
@@ -33,7 +55,7 @@ def reaches_the_end(function: Function, start: int, without: int) -> bool:
             return True
         if at not in seen:
             seen.add(at)
-            due += _ways(function.code, at)
+            due += ways[at]
     return False
 
 
@@ -42,22 +64,25 @@ def reaches_the_end(function: Function, start: int, without: int) -> bool:
 )
 def test_the_ways_meet_where_none_goes_around(feature: str) -> None:
     """It lies on every way, and nothing before it does."""
-    for function in functions_below(feature):
-        meets = _post_dominators(function.code)
+    for function, module in functions_below(feature):
+        ways = [ways_of(function, module, at) for at in range(len(function.code))]
+        flow = _flow(function, module.constants)
+        assert flow.ways == ways
+        meets = flow.meets
         for at in range(len(function.code)):
-            if not reaches_the_end(function, at, -2):
+            if not reaches_the_end(ways, at, -2):
                 continue
             on_all = {
                 place
                 for place in range(len(function.code))
-                if place != at and not reaches_the_end(function, at, place)
+                if place != at and not reaches_the_end(ways, at, place)
             }
             if meets[at] < 0:
                 assert on_all == set()
             else:
                 assert meets[at] in on_all
                 behind = {p for p in on_all if p != meets[at]}
-                assert all(not reaches_the_end(function, meets[at], place) for place in behind)
+                assert all(not reaches_the_end(ways, meets[at], place) for place in behind)
 
 
 SOURCE = """
@@ -78,7 +103,7 @@ def test_what_lies_between_is_all_there() -> None:
     assert checked is not None
     module = compile_program(checked)
     effects = ModuleEffects(module)
-    regions = Regions(effects, SpeculationRules(module, effects), module.functions)
+    regions = Regions(effects, SpeculationRules(module, effects), module)
     names = [function.name for function in module.functions]
     inner = regions.of(names.index("f"), _first(module.functions[names.index("f")], Op.JUMP_IF_NOT))
     assert (inner.meets, inner.sends) == (-1, ("A",))
@@ -96,3 +121,77 @@ def test_what_lies_between_is_all_there() -> None:
 
 def _first(function: Function, op: Op) -> int:
     return next(at for at, row in enumerate(function.code) if row[0] == op)
+
+
+CAUGHT = """
+agent A { model fast }
+fn caught(x: str) {
+    let said = "";
+    try {
+        session budget $1 {
+            if x == "a" { fail("no"); }
+            A <- "in";
+        }
+    } catch Failed(why) {
+        said = why;
+    }
+    A <- "behind {said}";
+}
+fn uncaught(x: str) {
+    try {
+        if x == "a" { fail("no"); }
+    } catch AgentFailed { print("failed"); }
+    A <- "behind";
+}
+"""
+
+
+def test_with_a_fail_the_ways_meet_behind_the_try_that_catches_it() -> None:
+    """Its handler lies between, with what it writes; the session around the `fail` is left."""
+    checked, _ = check_program(CAUGHT + 'caught("a"); uncaught("a");', "a.vega", lambda _: None)
+    assert checked is not None
+    module = compile_program(checked)
+    effects = ModuleEffects(module)
+    regions = Regions(effects, SpeculationRules(module, effects), module)
+    names = [function.name for function in module.functions]
+    caught, uncaught = names.index("caught"), names.index("uncaught")
+    function = module.functions[caught]
+    jump = _first(function, Op.JUMP_IF_NOT)
+    region = regions.of(caught, jump)
+    assert region.meets > max(each.target for each in function.handlers)
+    assert (region.sends, region.scopes) == (("A",), 0)
+    (handler,) = function.handlers
+    assert handler.reason in region.writes
+    assert regions.of(uncaught, _first(module.functions[uncaught], Op.JUMP_IF_NOT)).meets == -1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a/x", "a/x"),
+        ("a/x", "./A//x"),
+        ("a", "a/x"),
+        ("/project/a/x", "a/x"),
+        ("a/x", "b/../a/x"),
+        ("a/x", "/elsewhere/a/x"),
+        ("a/x", "a\\x"),
+        ("a/x", "C:a/x"),
+        ("a/x", None),
+    ],
+)
+def test_files_that_may_be_one_are_not_told_apart(one: str, other: str | None) -> None:
+    """A folder is what is in it, and a path that is not plain may be any."""
+    wide = EffectSet(reads=frozenset({"**"}))
+    write = on_path(EffectSet(writes=frozenset({"**"})), file_path("file::write", one))
+    assert conflict(write, on_path(wide, file_path("file::read", other)))
+
+
+def test_files_with_different_paths_are_told_apart() -> None:
+    wide = EffectSet(reads=frozenset({"a/**"}))
+    write = EffectSet(writes=frozenset({"a/**"}))
+    known = [file_path("file::read", path) for path in ("a/x", "a/y", "a/x1")]
+    for one in known:
+        others = [other for other in known if conflict(on_path(write, one), on_path(wide, other))]
+        assert others == [one]
+    assert conflict(write, on_path(wide, "a/x")), "whose path is not known may write any"
+    assert file_path("http::get", "a/x") == ""

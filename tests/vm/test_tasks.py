@@ -6,9 +6,12 @@ from typing import Any
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, Ran, never, run, same_in_pieces
+from vegakit.effects import RACE
 from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.types import ProcessOf
+from vegakit.records import from_json, to_json
 from vegakit.vm import (
+    CallHost,
     CancelRequest,
     CloseScope,
     EndProcesses,
@@ -20,7 +23,7 @@ from vegakit.vm import (
     Watch,
     start,
 )
-from vegakit.vm.state import VmLimits
+from vegakit.vm.state import VmLimits, VmState
 
 THREE = (
     'AGENT 1 #"A"',
@@ -281,3 +284,64 @@ def test_tasks_that_wait_for_one_answer_go_on_in_their_order() -> None:
             "main:2",
             "main:3",
         ]
+
+
+# A race.
+
+
+ONE, TWO, WON = "main:0", "main:1", "main:2"
+
+
+def raced() -> Vm:
+    vm = machine(SAMPLES["race"])
+    sends = [each for each in vm.run(1_000).requests if isinstance(each, SendTo)]
+    assert [each.ticket for each in sends] == [ONE, TWO]
+    return vm
+
+
+def test_the_first_that_is_good_wins_and_the_others_are_cancelled_for_good() -> None:
+    vm = raced()
+    assert vm.answer(TWO, "two")
+    assert vm.run(1_000).requests == (CallHost(WON, RACE, ("1",), 0),)
+    assert vm.answer(WON, "1")
+    ended = vm.run(1_000)
+    assert (ended.status, ended.value) == (Status.FINISHED, "two")
+    assert ended.requests == (CancelRequest(ONE, final=True),)
+
+
+def test_who_won_in_an_earlier_life_is_waited_for() -> None:
+    """Of the recorded answers that of the first is there sooner, and was the second in time."""
+    vm = raced()
+    assert vm.answer(ONE, "one")
+    vm.run(1_000)
+    assert vm.answer(WON, "1")
+    assert vm.run(1_000).status is Status.WAITING
+    assert vm.answer(TWO, "two")
+    assert vm.run(1_000).value == "two"
+
+
+def test_two_that_are_good_at_once_are_told_by_one_record() -> None:
+    vm = raced()
+    assert vm.answer(ONE, "one")
+    assert vm.answer(TWO, "two")
+    assert vm.run(1_000).requests == (CallHost(WON, RACE, ("0",), 0),)
+    restored = Vm(SAMPLES["race"], from_json(VmState, to_json(vm.written())))
+    for one in (vm, restored):
+        assert one.answer(WON, "1")
+        assert one.run(1_000).value == "two"
+
+
+def test_a_race_that_nobody_wins() -> None:
+    vm = raced()
+    assert vm.fail(ONE, "AgentFailed", "no")
+    assert vm.answer(TWO, "no")
+    error = vm.run(1_000).error
+    assert error is not None
+    assert (error.error, error.reason[:28]) == ("LimitReached", "none of 1 answers was good; ")
+    vm = raced()
+    assert vm.fail(TWO, "Timeout", "late")
+    assert vm.run(1_000).status is Status.WAITING
+    assert vm.fail(ONE, "AgentFailed", "first")
+    error = vm.run(1_000).error
+    assert error is not None
+    assert (error.error, error.reason) == ("AgentFailed", "first")

@@ -73,6 +73,7 @@ _WRITES: dict[Op, tuple[int, ...]] = {
     Op.SEND_STREAM: (_STREAM,),
     Op.STREAM_DONE: (_BOOL,),
     Op.PAR_BEGIN: (_GROUP,),
+    Op.RACE_BEGIN: (_GROUP,),
     Op.NEXT: (_ANY, _COUNT),
     Op.ROUND: (_COUNT,),
     Op.LT: (_BOOL,),
@@ -95,7 +96,7 @@ _EFFECTS = (
     *(Op.SEND_STREAM, Op.STREAM_DONE, Op.STREAM_NEXT, Op.BUDGET_ENTER),
     *(Op.BUDGET_CHECK, Op.PAR_SPAWN, Op.PAR_SPAWN, Op.PAR_JOIN, Op.CALL, Op.ROUND, Op.RAISE),
 )
-_OTHERS = tuple(set(Op) - {*_EFFECTS, Op.RECORD, Op.RETURN, Op.TASK_END, Op.EXIT})
+_OTHERS = tuple(set(Op) - {*_EFFECTS, Op.RECORD, Op.RETURN, Op.TASK_END, Op.RACE_WON, Op.EXIT})
 
 
 def wild_module(seed: int) -> Module:
@@ -108,9 +109,14 @@ def wild_module(seed: int) -> Module:
 def _function(number: int, draw: random.Random) -> Function:
     """The body, then the code of two tasks, which the body may start."""
     sizes = [draw.randint(6, 14), draw.randint(1, 6), draw.randint(1, 6)]
+    begin, end_task = (
+        (Op.RACE_BEGIN, (int(Op.RACE_WON), 6))
+        if draw.random() < 0.3
+        else (Op.PAR_BEGIN, (int(Op.TASK_END),))
+    )
     setup: list[tuple[Any, ...]] = [
         (int(Op.AGENT), _AGENT, 0),
-        (int(Op.PAR_BEGIN), _GROUP),
+        (int(begin), _GROUP),
         *((int(Op.CONST), register, constant) for register, constant in _START.items()),
         (int(Op.SPAWN_SUPERVISED), _FUTURE, _AGENT, -1, -1, -1, 6, 0),
         (int(Op.FORCE), _HANDLE, _FUTURE),
@@ -118,11 +124,11 @@ def _function(number: int, draw: random.Random) -> Function:
         (int(Op.BUDGET_ENTER), _MONEY, 6, 4),
     ]
     starts = (len(setup) + sizes[0] + 1, len(setup) + sum(sizes[:2]) + 2)
-    ends = (Op.RETURN, Op.TASK_END, Op.TASK_END)
+    ends = ((int(Op.RETURN), draw.randrange(_REGISTERS)), end_task, end_task)
     code = list(setup)
     for size, end in zip(sizes, ends, strict=True):
         code += [_row(draw, len(code) + at, starts, number) for at in range(size)]
-        code.append((int(end), draw.randrange(_REGISTERS)) if end is Op.RETURN else (int(end),))
+        code.append(end)
     sites = tuple(CallSite(at, (_COUNT,) * (at % 2), 1, 1) for at in range(40))
     handlers = tuple(_handler(draw, len(setup), len(code)) for _ in range(draw.randrange(3)))
     name, lines = "mfg"[number], tuple(range(len(code)))

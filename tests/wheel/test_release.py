@@ -102,7 +102,9 @@ def test_a_bound_has_a_reason() -> None:
     table = page.partition("## Upper bounds")[2].partition("\n## ")[0]
     lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
     for needed in (one for each in lists for one in each if not one.startswith("vegakit[")):
-        name, bound = re.fullmatch(r"([\w.-]+)(?:\[.*\])?>=[\d.]+(?:,(<[\d.]+))?", needed).groups()  # pyright: ignore[reportOptionalMemberAccess]
+        name, bound = re.fullmatch(
+            r"([\w.-]+)(?:\[.*\])?>=[\d.]+(?:,(<[\d.]+))?(?:;.*)?", needed
+        ).groups()  # pyright: ignore[reportOptionalMemberAccess]
         family = "opentelemetry-sdk" if name.startswith("opentelemetry-") else name
         row = next(line for line in table.splitlines() if f"`{family}`" in line)
         assert (f"`{bound}`" if bound else "none") in row, needed

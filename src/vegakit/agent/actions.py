@@ -302,7 +302,7 @@ def call_failed(outcome: CallFailed | Refused | Unknown) -> TurnFailed:
             return TurnFailed(
                 AgentFailed.__name__,
                 "the call was cut off when the run was, so its answer is lost; it is charged in "
-                "full, and its rule says not to send it again; to have it sent, type: vega resume",
+                "full, and its rule says not to send it again",
                 is_outage=True,
             )
 
@@ -337,12 +337,12 @@ def empty_answer(rule: TurnRule) -> TurnFailed:
     )
 
 
-def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
-    """Return the error for answers that do not fit the schema."""
+def broken_contract(rule: TurnRule, problem: str, count: int) -> TurnFailed:
+    """Return the error for so many answers that do not fit the schema."""
     wanted = f"the schema {rule.output.name}" if rule.output else "what was asked for"
     return _failed(
         ContractViolated,
-        f"{rule.output_retries + 1} answers of {rule.model} did not fit {wanted}; "
+        f"{count} answer{'s' * (count != 1)} of {rule.model} did not fit {wanted}; "
         f"the last one: {problem}; make the schema simpler, or ask a stronger model",
     )
 

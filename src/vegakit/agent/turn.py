@@ -84,8 +84,8 @@ class History(Struct, omit_defaults=True):
     def seen(self, *, without: int = 0) -> tuple[Message, ...]:
         """Return what the model sees, or would see without so many of the oldest exchanges."""
         if not without:
-            return (*self._opening(), *self.messages)
-        return (*self._opening(), *_join(_split(self.messages)[without:]))
+            return self._opening() + self.messages  # where nothing opens it there is no copy
+        return self._opening() + _join(_split(self.messages)[without:])
 
     def excess(self, size: Callable[[tuple[Message, ...]], int], room: int) -> int:
         """The fewest exchanges that must go until the rest fits; all, if it never does."""
@@ -287,6 +287,7 @@ _CUT = (
     "[Your answer was cut at {most} tokens, the most that one may have{calls}. Go on where it "
     "ended, or do it in smaller steps{parts}.]"
 )
+_MISFIT = "Your answer does not fit: {}. Answer again."
 MOST_TOLD = 240
 """The bytes of what is wrong with an answer that the model is told: a quote counts them."""
 _CUT_CALLS = ", so none of its tool calls was made"
@@ -331,7 +332,7 @@ class Turn(Struct, omit_defaults=True):
     @property
     def conversation(self) -> Conversation:
         """All that the model sees now; once the turn is over, the history of the next."""
-        return Conversation((*self.history.seen(), *self.messages))
+        return Conversation(self.history.seen() + self.messages)
 
     def start(
         self, parts: Sequence[UserPart], history: Sequence[Message] = (), *, count: Count
@@ -493,11 +494,11 @@ class Turn(Struct, omit_defaults=True):
             usage, steps = self.spent.usage, self.spent.steps
             return Finished(text, message, usage, steps, self.history.dropped)
         self.problems += 1
+        failed = broken_contract(self.rule, problem, self.problems)
         if self.problems > self.rule.output_retries:
-            return self._fail(broken_contract(self.rule, problem))
+            return self._fail(failed)
         told = problem.encode(errors="replace")[:MOST_TOLD].decode(errors="ignore")
-        why = f"Your answer does not fit: {told}. Answer again."
-        return self._ask_again(why, broken_contract(self.rule, problem), count)
+        return self._ask_again(_MISFIT.format(told), failed, count)
 
     def _ask_again(self, why: str, instead: TurnFailed | None, count: Count) -> TurnAction:
         self.messages += (user_message(why),)
@@ -576,7 +577,7 @@ class Turn(Struct, omit_defaults=True):
         rule = self.rule
         return ModelRequest(
             rule.model,
-            (*earlier, *self.messages),
+            earlier + self.messages,
             rule.settings,
             rule.system,
             rule.tools,

@@ -50,6 +50,7 @@ from vegakit.sage import (
     event_line,
     open_worktree,
     prompted,
+    quote_text,
 )
 from vegakit.sdk import Runtime
 
@@ -538,11 +539,6 @@ def _of_task(event: SageToolBegan | SageToolEnded | SageRetry) -> str:
     return f"  {event.task} " if event.task else ""
 
 
-def _quote(event: SageQuote) -> str:
-    typical = f", typical {_usd(event.typical_usd)}" if event.typical_usd else ""
-    return f"{count(len(event.tasks), 'sub-agent')}: at most {_usd(event.worst_usd)}{typical}"
-
-
 def _retry(event: SageRetry) -> str:
     said, wait = one_line(_safe(event.message)), format_wait(round(1000 * event.wait_s))
     return f"{_of_task(event)}{said}; try {event.attempt} of {event.attempts} in {wait}"
@@ -561,7 +557,7 @@ def _compaction(event: SageCompacted) -> str:
 
 
 _PROGRESS: dict[type[SageEvent], Callable[[Any], str]] = {
-    SageQuote: _quote,
+    SageQuote: lambda event: quote_text(event, format_money),
     SageRetry: _retry,
     SageWaiting: _waiting,
     SageCompacted: _compaction,

@@ -16,10 +16,17 @@ from vegakit.cli.look import Tone, count, look_of, narrower, print_json, tell_er
 from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Module, as_json, render
-from vegakit.sdk import CheckedSource, check_source, load_bytecode, nodes_in, project_root
+from vegakit.sdk import (
+    CheckedSource,
+    check_source,
+    load_bytecode,
+    nodes_in,
+    programs_below,
+    project_root,
+)
 
 if TYPE_CHECKING:
-    from vegakit.lang import LoadTimeCode, Signature
+    from vegakit.lang import Checked, LoadTimeCode, Signature
     from vegakit.vesper import NodeTool
 
 
@@ -30,9 +37,12 @@ def programs_at(paths: Iterable[Path]) -> list[Path]:
     """Return the files, and of a folder all programs below it."""
     found: list[Path] = []
     for path in paths:
-        below = sorted(path.rglob("*.vega")) if path.is_dir() else [path]
+        below = programs_below(path) if path.is_dir() else [path]
         if not below:
-            raise UserError(f"there is no .vega file in {path}; give the path of one")
+            raise UserError(
+                f"there is no .vega file in {path}, and no .py file with @program; give the path "
+                "of one"
+            )
         found += below
     return found
 
@@ -62,12 +72,13 @@ def checked_at(path: Path) -> CheckedSource:
     return check_source(path, signatures_of(nodes_at(path)))
 
 
-def compiled_at(path: Path) -> tuple[Module, Path] | None:
-    """The module and its project's folder; None when it was refused, which is shown then."""
+def compiled_at(path: Path) -> "tuple[Module, Path, Checked | None] | None":
+    """The module, its project's folder and, unless the file is bytecode, what it was made of; None
+    when it was refused, which is shown then."""
     from vegakit.lang import compile_program
 
     if path.suffix == ".vgb":
-        return load_bytecode(path), project_root(path)
+        return load_bytecode(path), project_root(path), None
     found = checked_at(path)
     does_at_top = any(one.code == "python-top" for one in found.diagnostics)
     if does_at_top and "@program" not in found.text:
@@ -78,7 +89,7 @@ def compiled_at(path: Path) -> tuple[Module, Path] | None:
     show(found)
     if not found.is_sound or found.checked is None:
         return None
-    return compile_program(found.checked), found.source.root
+    return compile_program(found.checked), found.source.root, found.checked
 
 
 def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> None:
@@ -90,10 +101,11 @@ def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> No
 
 def show(found: CheckedSource) -> None:
     """Print what is wrong with a program on stderr: its output is its own."""
-    _show(found.diagnostics, found.source.texts)
+    show_diagnostics(found.diagnostics, found.source.texts)
 
 
-def _show(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> None:
+def show_diagnostics(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> None:
+    """Print diagnostics on stderr, in the colours and the width of the terminal."""
     if not found:
         return
     look = look_of(sys.stderr)
@@ -219,7 +231,11 @@ def fmt_command(arguments: Sequence[str]) -> int:
     chosen = _fmt_parser().parse_args(arguments)
     if chosen.to is not None:
         return _translate(chosen.files, chosen.to)
-    looked = [(path, _formatted(path, check=chosen.check)) for path in programs_at(chosen.files)]
+    # Python in a folder is formatted by ruff; it is refused where it is named.
+    files = [path for path in programs_at(chosen.files) if _is_ours(path, chosen.files)]
+    if not files:
+        raise UserError(f"there is no .vega file in {chosen.files[0]}; give the path of one")
+    looked = [(path, _formatted(path, check=chosen.check)) for path in files]
     changed = [path for path, is_changed in looked if is_changed]
     if chosen.check and changed:
         print("\n".join(f"{path} is not formatted" for path in changed), file=sys.stderr)
@@ -262,7 +278,7 @@ def _translate(paths: Sequence[Path], to: str) -> int:
 
 def _printed(made: str, found: Sequence[Diagnostic], name: str, text: str) -> int:
     if found:
-        _show(found, {name: text})
+        show_diagnostics(found, {name: text})
         return 1
     print(made, end="")
     return 0
@@ -272,7 +288,12 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        give = "give the path of a .vega or .py file"
+        raise UserError(f"{path} cannot be read: {error.strerror}; {give}") from error
+
+
+def _is_ours(path: Path, named: Sequence[Path]) -> bool:
+    return path.suffix != ".py" or path in named
 
 
 def _formatted(path: Path, *, check: bool) -> bool | None:
@@ -284,7 +305,7 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
     text = _read(path)
     parsed = parse(text, str(path))
     if any(found.severity == "error" for found in parsed.diagnostics):
-        _show(parsed.diagnostics, {str(path): text})
+        show_diagnostics(parsed.diagnostics, {str(path): text})
         return None
     made = format_source(text)
     if made != text and not check:

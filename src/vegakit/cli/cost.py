@@ -6,19 +6,27 @@ line.
 """
 
 import argparse
-import asyncio
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from math import ceil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
-from vegakit.cli.compiler import checked_at, show
-from vegakit.cli.cost_reasons import render_reasons
+from vegakit.cli.compiler import checked_at, nodes_at, show, signatures_of
+from vegakit.cli.cost_reasons import (
+    Tightened,
+    compared,
+    counting_json,
+    left_in_period,
+    most_expensive,
+    reasons_page,
+    refusal,
+    render_counting,
+    render_reasons,
+    tightened,
+)
 from vegakit.cli.look import (
     PIPE,
     Cell,
@@ -34,14 +42,22 @@ from vegakit.cli.look import (
     one_line,
     print_json,
     table,
-    tell_error,
 )
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.pipeline_cost import quote_pipeline
+from vegakit.cli.recorded_cost import (
+    TokenAdvice,
+    TypicalCost,
+    render_token_advice,
+    render_typical_cost,
+    runs_of,
+    token_advice,
+    typical_cost,
+)
 from vegakit.cli.runs import journal_of_user
-from vegakit.concurrency import SteadyClock
 from vegakit.config import Settings, load
 from vegakit.errors import SettingsError, UserError
+from vegakit.host import place_of, scope_of_agent
 from vegakit.ids import ScopeId
 from vegakit.lang import (
     AgentSpec,
@@ -53,6 +69,7 @@ from vegakit.lang import (
     QuotedLine,
     Unbounded,
     arguments_of,
+    check_program,
     in_order,
     main_params,
     manifest_of,
@@ -60,94 +77,19 @@ from vegakit.lang import (
 )
 from vegakit.money import Money, dollars, format_money, to_usd
 from vegakit.policy import OnExceed
-from vegakit.ports import Model
-from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.sdk import PIPELINE_SUFFIXES, ProjectWorld, pipeline_module, read_pipeline
+from vegakit.ports import Model, tokenizer_of
+from vegakit.providers import InputCounting, ProviderAccess, build_model, provider_of
+from vegakit.sdk import (
+    PIPELINE_SUFFIXES,
+    CheckedSource,
+    ProjectWorld,
+    pipeline_module,
+    read_pipeline,
+)
 from vegakit.store import (
-    RecordedCall,
     RunSummary,
     journal_size,
-    list_runs,
-    open_ledger,
-    recorded_calls,
 )
-
-# What recorded runs of a program came to: an estimate, which is no promise.
-
-
-FEW_CALLS = 20
-_STEP = 50
-_NUMBERED = re.compile(r"(~?)(-\d+)?$")
-
-
-class TypicalCost(Struct, frozen=True):
-    """The cost of runs that came to their end."""
-
-    runs: int
-    mean: Money
-    p95: Money
-
-
-class TokenAdvice(Struct, frozen=True):
-    """Advice on the `max_tokens` of an agent. `p99` is of the tokens of an answer, `max_tokens`
-    what is suggested; None where there are too few calls, or answers were cut off, so that nobody
-    knows how long they would have been."""
-
-    agent: str
-    calls: int
-    cut: int
-    p99: int
-    max_tokens: int | None
-
-
-def runs_of(program: Path, journal: str) -> list[RunSummary]:
-    """Return the runs that a command on this file started."""
-    wanted = program.resolve()
-    return [one for one in list_runs(journal) if wanted in _named_in(one)]
-
-
-def _named_in(summary: RunSummary) -> list[Path]:
-    folder = Path(summary.run.folder)
-    words = (word for word in summary.run.command if word.endswith((".vega", ".vgb", ".py")))
-    return [(folder / word).resolve() for word in words]
-
-
-def typical_cost(runs: Iterable[RunSummary]) -> TypicalCost | None:
-    """Return what runs cost that came to their end, or None if there are none."""
-    spent = sorted(
-        run.spent for run in runs if run.ended_ms is not None and not run.run.is_given_up
-    )
-    if not spent:
-        return None
-    return TypicalCost(len(spent), Money(-(-sum(spent) // len(spent))), Money(_rank(spent, 95)))
-
-
-def token_advice(
-    runs: Sequence[RunSummary], journal: str, agents: Sequence[str]
-) -> list[TokenAdvice]:
-    """Return advice on each agent, in the order of the agents."""
-    ids = {one.run.program for one in runs}
-    calls = [call for call in recorded_calls(journal) if call.program in ids]
-    return [_tuned(agent, [one for one in calls if _agent(one) == agent]) for agent in agents]
-
-
-def _agent(call: RecordedCall) -> str:
-    return _NUMBERED.sub("", call.process)
-
-
-def _tuned(agent: str, calls: Sequence[RecordedCall]) -> TokenAdvice:
-    tokens = sorted(call.output_tokens for call in calls if call.output_tokens is not None)
-    cut = sum(call.is_cut for call in calls)
-    p99 = _rank(tokens, 99) if tokens else 0
-    is_known = len(tokens) >= FEW_CALLS and not cut
-    most = max(ceil(p99 / _STEP), 1) * _STEP
-    return TokenAdvice(agent, len(tokens), cut, p99, most if is_known else None)
-
-
-def _rank(values: Sequence[int], percent: int) -> int:
-    """The least that so many of a hundred do not pass."""
-    return values[max(ceil(len(values) * percent / 100), 1) - 1]
-
 
 # What is known of the models that a program names, without a key and without a call.
 
@@ -159,21 +101,24 @@ class PriceBook:
     def __init__(self, settings: Settings, model: str | None = None) -> None:
         self._settings = settings
         self._model = model
-        self._known = cache(self._build)
+        self._asked: dict[str, Model | None] = {}
+        self.periods: dict[str, AgentSpec] = {}
+        """The agents that were asked for whose budget is for a period."""
 
     def __call__(self, spec: AgentSpec) -> ModelTerms | None:
-        names = (self._model,) if self._model else spec.models
-        models = (model for name in names for model in self._settings.models_of(name))
-        return in_order(map(self._terms, models))
+        if spec.period:
+            self.periods[spec.name] = spec
+        return in_order(map(self._terms, self._names(spec)))
 
     def check(self, spec: AgentSpec) -> None:
         """Refuse an agent whose model no provider has."""
-        for name in (self._model,) if self._model else spec.models:
-            for model in self._settings.models_of(name):
-                provider_of(model)
+        for model in self._names(spec):
+            provider_of(model)
 
     def _terms(self, name: str) -> ModelTerms | None:
-        model = self._known(name)
+        if name not in self._asked:
+            self._asked[name] = self._build(name)
+        model = self._asked[name]
         if model is None or model.price is None:
             return None
         return ModelTerms(
@@ -182,7 +127,19 @@ class PriceBook:
             model.default_max_tokens,
             model.bound_input,
             self._settings.limits_for(model.name, provider_of(name)).retry.max_attempts,
+            tokenizer=tokenizer_of(model),
         )
+
+    @property
+    def counted(self) -> list[InputCounting]:
+        """Return how the input of each model is counted that was asked for so far."""
+        models = filter(None, self._asked.values())
+        found = (getattr(model, "counting", None) for model in models)
+        return [one for one in found if isinstance(one, InputCounting)]
+
+    def _names(self, spec: AgentSpec) -> Iterable[str]:
+        names = (self._model,) if self._model else spec.models
+        return (model for name in names for model in self._settings.models_of(name))
 
     def _build(self, name: str) -> Model | None:
         """Return a model, or None if nobody knows its name, and so its price."""
@@ -212,6 +169,7 @@ _COLUMNS = (
 )
 _NO_BOUND = "no bound"
 _NEVER = "never fits its budget"
+_ABOVE = "above the budget of main"
 _HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
 _FILE = "run.db"
 _NO_RUNS = (
@@ -234,14 +192,19 @@ def cost_command(arguments: Sequence[str]) -> int:
     known = known_run(
         found.checked, found.source.root, chosen.arguments, f"vega cost {chosen.file}"
     )
-    cost = _Cost(chosen, found.checked, known)
+    cost = _Cost(chosen, found.checked, known, place_of(found.source.root, found.source.name))
     if chosen.why is not None:
-        print(render_reasons(cost.quoted, found.source.name, chosen.why, look_of(sys.stdout)))
+        name, look = found.source.name, look_of(sys.stdout)
+        tighten = partial(cost.tightened, found)
+        if chosen.json:
+            print_json(reasons_page(cost.quoted, name, chosen.why, tighten))
+        else:
+            print(render_reasons(cost.quoted, name, chosen.why, look, tighten, cost.cap))
     elif chosen.json:
         print_json(cost.as_json())
     else:
         print(cost.told(found.source.name, look_of(sys.stdout)))
-    return 0 if limit is None else _compared(cost.quoted, limit)
+    return 0 if limit is None else compared(cost.quoted, limit, cost.refused)
 
 
 def _cost_of_pipeline(chosen: argparse.Namespace, limit: Money | None) -> int:
@@ -251,31 +214,14 @@ def _cost_of_pipeline(chosen: argparse.Namespace, limit: Money | None) -> int:
         prices.check(spec)
     found = quote_pipeline(chosen.file, file, prices)
     if chosen.json:
-        print_json(_as_json(found.quoted) | {"decided_by": found.decided_by})
+        counted = counting_json(prices.counted)
+        print_json(_as_json(found.quoted) | {"decided_by": found.decided_by} | counted)
     else:
         print(render_quote(found.quoted, chosen.file.name, look_of(sys.stdout)))
         print(f"how often stages run is bounded by {found.decided_by}")
-    return 0 if limit is None else _compared(found.quoted, limit)
-
-
-def _left_of_period(settings: Settings) -> int | None:
-    """Return what is left of a budget for each day, hour or month, which all runs share. Of one
-    without a period, each run has the whole."""
-    rule, place = settings.budget_rule, settings.ledger_place
-    if rule.window is None or rule.cap is None:
-        return None
-    if "://" not in place and not Path(place).exists():
-        return rule.cap
-
-    async def room() -> int | None:
-        ledger = open_ledger(place)
-        try:
-            found = await ledger.scope(ScopeId("runtime:default"), SteadyClock().now())
-            return None if found is None else found.settled + found.reserved
-        finally:
-            await ledger.aclose()
-
-    return max(0, rule.cap - (asyncio.run(room()) or 0))
+        for line in render_counting(prices.counted):
+            print(line)
+    return 0 if limit is None else compared(found.quoted, limit)
 
 
 def known_run(
@@ -297,33 +243,87 @@ class _Cost:
     """The quote, and beside it what recorded runs came to."""
 
     def __init__(
-        self, chosen: argparse.Namespace, checked: Checked, known: KnownRun | None
+        self, chosen: argparse.Namespace, checked: Checked, known: KnownRun | None, place: str
     ) -> None:
         settings = load({})
         self._known = known
         self._checked, self._book = checked, PriceBook(settings, chosen.model)
         self._budget = None if chosen.budget is None else dollars(chosen.budget)
         self._ceiling = settings.budget_rule if self._budget is None else None
-        self._left = _left_of_period(settings) if self._ceiling else None
-        self._default = settings.budget.default
         self._repeats = settings.bounds.paid_repeats
+        self.refused = refusal(checked, self._budget)
         self.quoted = self._quote({})
+        is_told = any(one.is_refused for one in self.quoted.lines)
+        if self.refused is None and self._budget and not (self.quoted.calls or is_told):
+            self._refuse_what_never_fits(self._budget)
+        self._left = self._left_in_periods(settings, place)
         self._journal = _journal(chosen)
-        runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
+        runs = list[RunSummary]()
+        try:
+            runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
+        except UserError:
+            # The usual file may hold a ledger only, of somebody who has never run a program.
+            if chosen.journal is not None:
+                raise
+            self._journal = None
         self._typical = typical_cost(runs)
         self._tuned: list[TokenAdvice] | None = None
         if chosen.tune:
             agents = [row.name for row in manifest_of(checked).agents]
             self._tuned = token_advice(runs, self._journal, agents) if self._journal else []
 
+    def _left_in_periods(self, settings: Settings, place: str) -> dict[str, int]:
+        """Return what is left of budgets that all runs share. They bound no run: one may last from
+        one period into the next."""
+        rule, caps, said = self._ceiling, dict[ScopeId, int](), dict[ScopeId, str]()
+        if rule is not None and rule.window is not None and rule.cap is not None:
+            scope = ScopeId("runtime:default")
+            default = settings.budget.default.lstrip("$")
+            caps[scope], said[scope] = rule.cap, f"your budget of ${default}"
+        for spec in self._book.periods.values():
+            scope = scope_of_agent("default", f"{place}/{spec.name}")
+            caps[scope] = spec.budget or 0
+            said[scope] = f"the {spec.allowance} of {spec.name} in all runs"
+        return {said[scope]: left for scope, left in left_in_period(settings, caps).items()}
+
     def _quote(self, max_tokens: Mapping[str, int]) -> Quote:
+        return self._of(self._checked, self.cap, max_tokens)
+
+    def _of(
+        self, checked: Checked, cap: int | None, max_tokens: Mapping[str, int] | None = None
+    ) -> Quote:
         book, known, repeats = self._book, self._known, self._repeats
-        return quote(
-            self._checked, book, self._budget, self._cap, max_tokens, known, repeats, typical=True
-        )
+        tokens, budget = max_tokens or {}, self._budget
+        if self.refused is not None:  # what it costs nevertheless, where its budget is raised
+            budget, cap = None, budget
+        return quote(checked, book, budget, cap, tokens, known, repeats, typical=True)
+
+    def _refuse_what_never_fits(self, budget: Money) -> None:
+        """Quote a program that sends nothing only because nothing of it fits the budget as one that
+        is always refused."""
+        self.refused = f"always refused: none of its sends fits --budget {format_money(budget)}"
+        again = self._quote({})
+        if again.calls:
+            self.quoted = again
+        else:
+            self.refused = None
+
+    def tightened(self, found: CheckedSource, line: QuotedLine) -> Tightened | None:
+        """Return what to write for a lower bound; of a file that another uses nothing is told."""
+
+        def again(text: str) -> Quote | None:
+            source = found.source
+            checked, _ = check_program(text, source.name, source.read, tools=signatures)
+            return None if checked is None else self._of(checked, None)
+
+        if line.file != found.source.name:
+            return None
+        signatures = signatures_of(nodes_at(found.source.root / found.source.name))
+        # The budget of the settings would hide what an edit changes.
+        return tightened(self._checked, self._of(self._checked, None), line, again, self.cap)
 
     @property
-    def _cap(self) -> int | None:
+    def cap(self) -> int | None:
         """Return the cap of the settings, where that refuses what goes beyond it, and is not for
         each day anew."""
         rule = self._ceiling
@@ -332,14 +332,13 @@ class _Cost:
         return rule.cap
 
     def told(self, name: str, look: Look) -> str:
-        lines = [render_quote(self.quoted, name, look)]
-        if self._cap is not None and self.quoted.total == self._cap:
-            lines.append(f"the budget of your settings caps it: {money(self._cap)}")
-        if self._left is not None:
-            left = money(self._left, rounding=Rounding.DOWN)
-            lines.append(f"of your budget of ${self._default.lstrip('$')}, {left} is left")
-        if self._typical is not None:
-            lines += ["", *look.fold(render_typical_cost(self._typical), "  ")]
+        lines = [render_quote(self.quoted, name, look, self._typical)]
+        lines += look.marked(Sign.HELD, Tone.ASK, self.refused) if self.refused else []
+        if self.cap is not None and self.quoted.total == self.cap:
+            lines.append(f"the budget of your settings caps it: {money(self.cap)}")
+        for what, left in self._left.items():
+            lines.append(f"of {what}, {money(left, rounding=Rounding.DOWN)} is left")
+        lines += (line for told in render_counting(self._book.counted) for line in look.fold(told))
         if self._tuned is not None:
             lines += ["", *self._tuning(look)]
         return "\n".join(lines)
@@ -355,9 +354,9 @@ class _Cost:
         return lines
 
     def as_json(self) -> dict[str, Any]:
-        page = _as_json(self.quoted) | {"manifest": to_builtins(manifest_of(self._checked))}
-        if self._typical is not None:
-            one = self._typical
+        page = _as_json(self.quoted) | {"always_refused": self.refused is not None}
+        page["manifest"] = to_builtins(manifest_of(self._checked))
+        if (one := self._typical) is not None:
             page["recorded"] = {
                 "runs": one.runs,
                 "expected_usd": to_usd(one.mean),
@@ -365,7 +364,7 @@ class _Cost:
             }
         if self._tuned is not None:
             page["tune"] = [to_builtins(row) for row in self._tuned]
-        return page
+        return page | counting_json(self._book.counted)
 
 
 def _suggested(rows: Sequence[TokenAdvice]) -> dict[str, int]:
@@ -416,21 +415,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compared(quoted: Quote, limit: Money) -> int:
-    if quoted.total is not None and quoted.total <= limit:
-        return 0
-    may = "without any bound" if quoted.total is None else _amount(quoted.total)
-    told = (
-        f"it may cost {may}, which is more than {format_money(limit)}; give its agents, functions "
-        "or sessions a budget, or bound its lists, such as [str; 10]"
-    )
-    tell_error(told)
-    return 1
-
-
-def render_quote(quoted: Quote, name: str, look: Look = PIPE) -> str:
-    """Return a quote for people."""
+def render_quote(
+    quoted: Quote, name: str, look: Look = PIPE, recorded: TypicalCost | None = None
+) -> str:
+    """Return a quote for people. What recorded runs came to stands beside what is typical: they may
+    have had other arguments, and `vega run` says the same as this."""
     lines = [_summary(quoted, name, look), *_typical(quoted, look)]
+    if recorded is not None:
+        lines += look.fold(render_typical_cost(recorded), "  ", "  ")
     if quoted.lines:
         lines += ["", _table(quoted.lines, name, look)]
     if quoted.unbounded:
@@ -453,6 +445,9 @@ def _summary(quoted: Quote, name: str, look: Look) -> str:
 
 def _typical(quoted: Quote, look: Look) -> list[str]:
     """Return what it usually spends, and why calls are more than sends."""
+    if quoted.calls == 0 and quoted.lines:
+        told = "nothing that it sends ever fits its budget, so all of it is refused"
+        return look.marked(Sign.HELD, Tone.ASK, told)
     if quoted.typical is None or not quoted.calls:
         return []
     sends = quoted.sends
@@ -465,25 +460,24 @@ def _typical(quoted: Quote, look: Look) -> list[str]:
 
 
 def _table(lines: Sequence[QuotedLine], name: str, look: Look) -> str:
-    most_expensive = max(lines, key=_expense_of)
+    costliest = most_expensive(lines)
     places = decimals_of(*(line.worst for line in lines))
     rows: list[tuple[Cell | str, ...]] = []
     for line in lines:
-        is_marked = line is most_expensive and len(lines) > 1
+        is_marked = line is costliest and len(lines) > 1
+        notes = ["◂ most expensive"] if is_marked else []
+        notes += [_ABOVE] if line.uncut is not None else []
         tone = Tone.STRONG if is_marked else Tone.PLAIN
         cells = [Cell(text, tone) for text in _row(line, name, places)]
-        note = Cell("◂ most expensive" if is_marked else "", tone)
+        note = Cell(", ".join(notes), tone)
         rows.append((Cell("▸" if is_marked else "", tone), *cells, note))
     return table(_COLUMNS, rows, look)
 
 
-def _expense_of(line: QuotedLine) -> tuple[bool, int]:
-    return line.worst is None, line.worst or 0
-
-
 def _row(line: QuotedLine, name: str, places: int) -> tuple[str, ...]:
     calls = "–" if line.calls is None else f"{line.calls:,}"
-    most = _NO_BOUND if line.worst is None else money(line.worst, places, Rounding.UP)
+    worst = line.worst if line.uncut is None else line.uncut
+    most = _NO_BOUND if worst is None else money(worst, places, Rounding.UP)
     if line.calls == 0:
         most = _NEVER
     return _where(line, name), one_line(line.what), calls, most
@@ -498,30 +492,6 @@ def _gap(gap: Unbounded, name: str, look: Look) -> list[str]:
     sign, tone = (Sign.FAILED, Tone.BAD) if gap.cap is None else (Sign.HELD, Tone.ASK)
     told = f"unbounded at line {_where(gap, name)}, {capped}: {gap.why}"
     return look.marked(sign, tone, told)
-
-
-def render_typical_cost(known: TypicalCost) -> str:
-    """Return the typical cost for people, never in one line with the quote: it is no promise."""
-    many = f"95 of 100 to {_amount(known.p95)} or less"
-    most = many if known.runs >= FEW_CALLS else f"the most expensive to {_amount(known.p95)}"
-    runs, mean = count(known.runs, "recorded run"), _amount(known.mean)
-    return f"typical: {runs} came to {mean} on average, {most} (no promise)"
-
-
-def render_token_advice(rows: Sequence[TokenAdvice]) -> str:
-    """Return the advice on agents for people."""
-    return "\n".join(map(_advice_line, rows))
-
-
-def _advice_line(row: TokenAdvice) -> str:
-    name = one_line(row.agent)
-    if row.max_tokens is not None:
-        rests = f"99 of 100 of {count(row.calls, 'answer')} had {row.p99:,} tokens or less"
-        return f"{name}: max_tokens {row.max_tokens} – {rests}"
-    if row.cut:
-        return f"{name}: raise max_tokens – {count(row.cut, 'answer')} of {row.calls} were cut off"
-    have = count(row.calls, "recorded answer")
-    return f"{name}: too little to say, {have}; {FEW_CALLS} are needed"
 
 
 def _amount(nanos: int) -> str:
@@ -540,6 +510,7 @@ def _as_json(quoted: Quote) -> dict[str, Any]:
         "lines": [
             {"file": one.file, "line": one.line, "what": one.what}
             | {"calls": one.calls, "sends": one.sends, "worst_usd": to_usd(one.worst)}
+            | {"uncut_usd": to_usd(one.uncut), "never_fits": one.calls == 0}
             for one in quoted.lines
         ],
         "unbounded": [

@@ -171,7 +171,10 @@ def budget_words(runtime: RuntimeView) -> str:
 
 
 def at_most(runtime: RuntimeView) -> Money:
-    """Return the cap of a runtime: what it has spent, holds and has left."""
+    """Return what a quoted run may come to by now, or else the cap of a runtime: what it has spent,
+    holds and has left."""
+    if runtime.at_most is not None:
+        return runtime.at_most
     return Money(runtime.spent + runtime.reserved + (runtime.left or 0))
 
 
@@ -187,8 +190,14 @@ _SPENDERS = {ProcessKind.AGENT, ProcessKind.PROGRAM}
 
 def limited(views: Sequence[ProcessView], runtime: RuntimeView) -> list[ProcessView]:
     """Return processes whose `left` is what they can really spend: no more than is left to the
-    runtime, however large their own wallets are."""
-    return [_limited(view, runtime.left) for view in views]
+    runtime and than a quoted run still comes to, however large their own wallets are."""
+    most, left = runtime.at_most, runtime.left
+    if most is not None:
+        # A budget of a period counts what other runs spent, too: of this one it is less.
+        spent = min(runtime.spent, max((view.spent for view in views), default=Money(0)))
+        rest = Money(max(0, most - spent))
+        left = rest if left is None else min(left, rest)
+    return [_limited(view, left) for view in views]
 
 
 def _limited(view: ProcessView, left: Money | None) -> ProcessView:

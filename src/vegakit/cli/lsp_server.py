@@ -16,7 +16,7 @@ from pygls.workspace import TextDocument
 
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Signature, check_program, format_source, parse
-from vegakit.sdk import Source
+from vegakit.sdk import Source, with_rules
 
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
@@ -80,7 +80,8 @@ def _checked(
     try:
         nodes = nodes_of(Path(path), document.source)
         read = _read(server, source)
-        return source.name, check_program(document.source, source.name, read, tools=nodes)[1]
+        checked = check_program(document.source, source.name, read, tools=nodes)
+        return source.name, with_rules(*checked)
     except UserError as error:
         return source.name, [Diagnostic("unreadable", str(error), source.name, 0, 0)]
 

@@ -51,8 +51,14 @@ COMMANDS = {
         "have a coding agent work in this folder, within a budget",
         "vega code -p 'Fix the failing test.'",
     ),
+    "repl": CommandRow(
+        "vegakit.cli.repl",
+        _RUN,
+        "type a program piece by piece, each run at once",
+        "vega repl",
+    ),
     "test": CommandRow(
-        "vegakit.cli.run",
+        "vegakit.cli.test",
         _RUN,
         "run test programs, their expectations beside the line",
         "vega test tests/",

@@ -2,6 +2,7 @@
 
 a stage      runs × attempts, which the hops of the session bound together
 one attempt  the budget of its agent, or all calls that it may make, each with a full window
+typical      each stage once, with what the one before it typically answers
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.lang import (
     STR,
@@ -20,6 +22,7 @@ from vegakit.lang import (
     SendTerms,
     Unbounded,
     cost_of,
+    typical_cost,
 )
 from vegakit.policy import AgentDefinition, most_runs
 from vegakit.sdk import PipelineFile, agent_spec
@@ -41,12 +44,16 @@ def quote_pipeline(
     bounds, runs = definition.bounds, most_runs(definition)
     costs: list[tuple[float, int]] = []
     calls: list[tuple[int, int]] = []
+    typical, heard = 0.0, None
     for stage in definition.stages:
         line, agent = file.lines.get(stage.name, 0), definition.agents[stage.agent]
         if agent.asks is not None:
             continue
         tasks = min(runs[stage.name] * (1 + stage.retries), bounds.max_agent_hops)
-        once = cost_of(_sending(stage.agent, agent), terms)
+        sending = _sending(stage.agent, agent)
+        once = cost_of(sending, terms)
+        usual = typical_cost(replace(sending, size=heard), terms, remembers=False)
+        typical, heard = typical + usual.fund.amount, _answer_bytes(sending.spec)
         worst = once.fund.amount
         if worst == inf:
             gaps.append(Unbounded(path.name, line, once.why, None))
@@ -68,6 +75,7 @@ def quote_pipeline(
         None,
         tuple(lines),
         tuple(gaps),
+        typical=None if gaps else int(min(typical, total)),
     )
     return PipelineQuote(quoted, decided_by)
 
@@ -76,6 +84,11 @@ def _sending(name: str, agent: AgentDefinition) -> SendTerms:
     spec = agent_spec(name, agent)
     answer = ListOf(STR) if agent.output else STR
     return SendTerms(spec, answer, part=spec.budget, specs=None if agent.tools else ())
+
+
+def _answer_bytes(spec: AgentSpec) -> int | None:
+    """Return how long an answer typically is: half of its tokens, of four bytes each."""
+    return None if spec.max_tokens is None else spec.max_tokens * 4 // 2
 
 
 def _at_most(costs: list[tuple[float, int]], hops: int) -> tuple[float, bool]:

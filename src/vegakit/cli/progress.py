@@ -7,7 +7,7 @@ came to is counted from its trace, and told in one line at its end.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TextIO
 
@@ -73,7 +73,8 @@ class RunProgress:
     def __init__(self, rt: WatchedRuntime, name: str, at_most: int | None) -> None:
         self._rt = rt
         self._name = name
-        self._at_most = at_most
+        self.live: Callable[[int], int | None] = lambda _: at_most
+        """What it may come to at most by now, when so much is spent."""
         self._began = time.monotonic()
         self._calls = self._spent = 0
         self._place: LivePlace | None = None
@@ -150,10 +151,10 @@ class RunProgress:
     def _money(self, look: Look, reserved: Money) -> str:
         """Return the budget: as many of its figures as fit, spent and left in any case, and a bar
         in the room that is left."""
-        spent = self._spent
-        if self._at_most is None:
+        spent, at_most = self._spent, self.live(self._spent)
+        if at_most is None:
             return f"{money(spent)} spent, {money(reserved)} reserved"
-        shown = figures(self._at_most, spent, reserved)
+        shown = figures(at_most, spent, reserved)
         told = f"{shown.spent} spent  {shown.left} left"
         width = look.width or 80
         for more in (f"{shown.reserved} reserved  ", f"at most {shown.at_most}  "):
@@ -161,7 +162,7 @@ class RunProgress:
         room = min(_BAR, width - cells(told) - 2)
         if room < _LEAST_BAR:
             return told
-        return f"{bar(look, self._at_most, spent, reserved, room)}  {told}"
+        return f"{bar(look, at_most, spent, reserved, room)}  {told}"
 
 
 def _urgency(view: ProcessView) -> tuple[int, int]:
@@ -199,7 +200,7 @@ class RunTotals:
         self._next: Sink | None = None
         self.traits, self.share = traits_of(), share_of()
         self.progress: RunProgress | None = None
-        self.calls = self.input_tokens = self.output_tokens = self.spent = 0
+        self.calls = self.kept = self.input_tokens = self.output_tokens = self.spent = 0
         self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
         self.left: int | None = None
         """What is left of the budget, if there is one and the run came so far."""
@@ -239,7 +240,8 @@ class RunTotals:
         """Return the totals in a line, the money beside what may be spent at most."""
         given = f"{self.input_tokens:,} → {self.output_tokens:,} tokens"
         took = f"{duration(took_s * 1000)}{self._saved(took_s)}"
-        parts = [took, count(self.calls, "call"), given, self._money(at_most)]
+        calls = count(self.calls, "call") + (f", {self.kept:,} kept" if self.kept else "")
+        parts = [took, calls, given, self._money(at_most)]
         return " · ".join(part.replace(" ", HARD_SPACE) for part in parts)
 
     def _saved(self, took_s: float) -> str:
@@ -252,7 +254,9 @@ class RunTotals:
 
     def _money(self, at_most: int | None) -> str:
         limit = " spent" if at_most is None else f" of {money(at_most)}"
-        wasted = f", {money(self.wasted)} of it wasted" if self.wasted else ""
+        # A run that goes on wastes again, without paying, what an earlier process paid for.
+        unused = min(self.wasted, self.spent)
+        wasted = f", {money(unused)} of it wasted" if unused else ""
         left = "" if self.left is None else f", {money(self.left, rounding=Rounding.DOWN)} left"
         return f"{money(self.spent)}{limit}{wasted}{left}"
 
@@ -261,6 +265,7 @@ class RunTotals:
         return {
             "seconds": round(took_s, 3),
             "calls": self.calls,
+            **({"kept": self.kept} if self.kept else {}),
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "sequential_seconds": round(self.sequential_ms / 1000, 3),

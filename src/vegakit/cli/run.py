@@ -1,9 +1,4 @@
-"""`vega run` and `vega test`: run a program, or test programs that say beside their lines what they
-shall do.
-
-After a run one line tells about time, calls, tokens and money. Only `vega test` imports the
-testing kit, when it is called.
-"""
+"""`vega run`: run a program, its output, and one line about time, calls, tokens and money."""
 
 import argparse
 import asyncio
@@ -14,17 +9,16 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
 from vegakit.cli.compiler import check_loading, compiled_at, nodes_at
 from vegakit.cli.look import (
-    Look,
     Sign,
     Tone,
-    duration,
     look_of,
     print_json,
     tell_error,
@@ -32,29 +26,39 @@ from vegakit.cli.look import (
 from vegakit.cli.main import CommandParser, amount, silence
 from vegakit.cli.progress import RunProgress, RunTotals
 from vegakit.cli.questions import TerminalQuestions
-from vegakit.cli.runs import short_id
-from vegakit.concurrency import cancel_on_sigterm
+from vegakit.cli.run_quote import (
+    add_options,
+    admitted_quote,
+    keep_and_tell,
+    main_cap,
+    opening,
+    pipeline_quote,
+    quote_page,
+    tell_alert,
+)
+from vegakit.cli.runs import RESUME, Advice, advice_on, command_to_resume, run_to_reuse, short_id
+from vegakit.concurrency import cancel_on_sigterm, run_interruptibly
 from vegakit.config import Settings, load
 from vegakit.control import Question
 from vegakit.errors import (
     BudgetExceeded,
     CatchableError,
-    ProgramChanged,
     SettingsError,
-    ToolCutOff,
     UserError,
     VegaError,
+    did_you_mean,
     error_name,
 )
-from vegakit.host import NO_PRICE, JournaledRun, python_value
-from vegakit.lang import Module, Problem, arguments_of
+from vegakit.host import PastAnswers, python_value
+from vegakit.lang import LIBRARY, Checked, KnownRun, Module, Problem, arguments_of, sends_of
 from vegakit.money import Money, dollars
 from vegakit.policy import sanitise
-from vegakit.ports import Model
-from vegakit.program import OverlapReport, Printed, WastedCost
+from vegakit.ports import Model, ReusedRun, RunQuote, RunRecord
+from vegakit.program import CostAlert, OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
 from vegakit.sdk import (
     PIPELINE_SUFFIXES,
+    ProjectWorld,
     Runtime,
     VegaProgram,
     interop_at,
@@ -62,11 +66,7 @@ from vegakit.sdk import (
     runtime_arguments,
     tools_at,
 )
-from vegakit.store import show_place
 from vegakit.vm import restored, text_of
-
-# `vega run`: a program, its output, and one line of account.
-
 
 _TONES = {
     Sign.DONE: Tone.OK,
@@ -82,15 +82,14 @@ _NOTHING = ("load null", "return")
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
-    # Options may stand between the file and its arguments.
-    chosen = _parser().parse_intermixed_args(arguments)
+    chosen = run_options(arguments)
     if chosen.file.suffix in PIPELINE_SUFFIXES:
-        return _played(_pipeline_run(chosen))
+        return _pipeline_run(chosen).play()
     _refuse_options_of_pipelines(chosen)
     made = compiled_at(chosen.file)
     if made is None:
         return 1
-    module, root = made
+    module, root, checked = made
     main = module.functions[module.main]
     if not main.params and len(main.code) <= len(_NOTHING):
         raise UserError(
@@ -98,18 +97,29 @@ def run_command(arguments: Sequence[str]) -> int:
             'write for example: fn main() { print("hello"); }'
         )
     given = _given(module, chosen)
+    _check_allowed(chosen.allow or ())
     interop = interop_at(chosen.file, check_loading, nodes_at(chosen.file))
-    return _played(_Run(VegaProgram(module, root, interop=interop), given, chosen))
+    return ProgramCommand(VegaProgram(module, root, interop=interop), given, chosen, checked).play()
 
 
-def _pipeline_run(chosen: argparse.Namespace) -> "_Run":
+def _check_allowed(names: Sequence[str]) -> None:
+    """Refuse a misspelt capability of the library; those of tools may have names of their own."""
+    known = {function.capability for function in LIBRARY.values()} - {""}
+    families = {name.partition("::")[0] for name in known}
+    for name in names:
+        if name not in known and name.partition("::")[0] in families:
+            near = did_you_mean(name, sorted(known))
+            raise UserError(f"--allow {name} names no capability; {near}")
+
+
+def _pipeline_run(chosen: argparse.Namespace) -> "ProgramCommand":
     if chosen.arguments:
         raise UserError(
             f"a pipeline takes no arguments, but its input; type: vega run {chosen.file} --input "
             f"{shlex.quote(chosen.arguments[0])}"
         )
     tools = [tool for file in chosen.tools or () for tool in tools_at(file, check_loading)]
-    return _Run(load_program(chosen.file, tools=tools), [chosen.input or ""], chosen)
+    return ProgramCommand(load_program(chosen.file, tools=tools), [chosen.input or ""], chosen)
 
 
 def _refuse_options_of_pipelines(chosen: argparse.Namespace) -> None:
@@ -121,14 +131,9 @@ def _refuse_options_of_pipelines(chosen: argparse.Namespace) -> None:
             )
 
 
-def _played(made_run: "_Run") -> int:
-    try:
-        return asyncio.run(made_run.go())
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return made_run.interrupted()
-    except _ResultNotWrittenError as error:
-        tell_error(error)
-        return 1
+def run_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the words behind `vega run`; options may stand between the file and its arguments."""
+    return _parser().parse_intermixed_args(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         help="functions with @tool that agents of a pipeline name",
     )
     parser.add_argument("--budget", type=amount, metavar="'$5'", help="the most it may spend")
+    add_options(parser)
     parser.add_argument("--model", help="for all its agents; scripted:FILE needs no key")
     parser.add_argument(
         "--allow", action="append", metavar="CAPABILITY", help="only these of what it declares"
@@ -158,6 +164,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     journal.add_argument(
         "--no-journal", action="store_true", help="record nothing: it cannot go on after a crash"
+    )
+    parser.add_argument(
+        "--reuse",
+        metavar="RUN",
+        help="keep the answers of this run, the beginning of its id, whose requests are unchanged",
     )
     parser.add_argument(
         "--sequential", action="store_true", help="begin no call before the program comes to it"
@@ -211,6 +222,14 @@ def _raised(rt: Runtime, wallet: Money | None) -> Money | None:
     return None if wallet is None else Money(wallet + more)
 
 
+def _live(rt: Runtime, quoted: RunQuote, spent: int) -> int | None:
+    state, reused = rt.program.machine.state, rt.journaled and rt.journaled.run.reused
+    live = quoted.live(spent, state.saved, state.bounds.raised, state.beyond)
+    if live is None or reused is None or reused.at_most is None:
+        return live
+    return max(spent, min(live, reused.at_most + state.bounds.raised))
+
+
 async def _left(rt: Runtime, cap: Money | None) -> int | None:
     """Return what is left of the budget of the settings and of `--budget`, whichever is less."""
     limits = [await rt.remaining(), None if cap is None else cap - await rt.spent()]
@@ -234,42 +253,21 @@ class _SingleModel:
         return self._models
 
 
-class _Advice(NamedTuple):
-    """Advice on what to type after a run that did not come to its end."""
+class ProgramCommand:
+    """A program that a command runs, and what it says of it. With `returned` its result is given
+    there, and not printed."""
 
-    said: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"{self.said}: {self.command}"
-
-    def told(self, look: Look) -> str:
-        """Return the advice as the last lines of an error."""
-        return "\n".join([*look.fold(self.said, "  ", "  "), f"  try: {self.command}"])
-
-
-def _advice_on(
-    journaled: JournaledRun, error: VegaError | None, journal: str | None
-) -> _Advice | None:
-    """Return advice on a failure. What failed the run is asked again. Where nothing of the world
-    failed it, the same answers lead to the same end, so something has to be changed first."""
-    file = "" if journal is None else f" {shlex.quote(show_place(journal))}"
-    command = f"vega resume{file}"
-    if isinstance(error, ToolCutOff | ProgramChanged):
-        return None  # they say themselves what to do
-    if isinstance(error, BudgetExceeded) and NO_PRICE in str(error):
-        # A recorded error is its name and its words: no more is known of one that is read again.
-        return _Advice("to go on when it has a price", command)
-    if isinstance(error, BudgetExceeded):
-        return _Advice("to go on with a higher budget", f"{command} --budget '+$1'")
-    if error is None or journaled.failed:
-        return _Advice("to go on", command)
-    return _Advice("to go on after the program or a setting is changed", command)
-
-
-class _Run:
-    def __init__(self, program: VegaProgram, given: list[Any], chosen: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        program: VegaProgram,
+        given: list[Any],
+        chosen: argparse.Namespace,
+        checked: Checked | None = None,
+        returned: Callable[[Any], object] | None = None,
+    ) -> None:
         self._program = program
+        self._returned = returned
+        self._checked = checked
         self._given = given
         self._chosen = chosen
         self._account = RunTotals()
@@ -278,11 +276,33 @@ class _Run:
         self._began = time.monotonic()
         self._runtime: Runtime | None = None
         self._at_most: int | None = None
+        self._live: int | None = None
+        self._quote: RunQuote | None = None
         self._is_terminated = False
         self._progress: RunProgress | None = None
         self._people: TerminalQuestions
+        self._rest: PastAnswers | None = None
+        self._resume = RESUME
+        self._raised = 0
+        self._main_cap: Money | None = None
+        self._reused: ReusedRun | None = None
 
-    async def go(self) -> int:
+    @property
+    def spent(self) -> int:
+        """Return what its calls have cost."""
+        return self._account.spent
+
+    def play(self) -> int:
+        """Run the program to its end, or until somebody interrupts it; return the status."""
+        try:
+            return run_interruptibly(self._go())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return self._interrupted()
+        except _ResultNotWrittenError as error:
+            tell_error(error)
+            return 1
+
+    async def _go(self) -> int:
         """Run the program. What an earlier process recorded as the end of this run, and could not
         say any more, is asked again at once: nobody has to type `vega resume` for that a second
         time."""
@@ -306,19 +326,33 @@ class _Run:
         wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
         settings = load(_flags(self._chosen))
         await self._check_keys(settings)
+        earlier = await run_to_reuse(self._chosen.reuse, self._chosen.journal, settings)
         self._runtime = Runtime(**self._parts(settings))
+        if self._checked is not None:
+            planned = self._checked, self._program, self._given, settings
+            self._quote = self._runtime.quote = admitted_quote(*planned, self._chosen)
+        elif self._program.pipeline is not None:
+            self._quote = pipeline_quote(self._program, settings, self._chosen)
         # Before a lease is taken: loading the libraries of a provider may take longer than one.
         models = (name for agent in self._program.module.agents for name in agent.models)
         await self._runtime.model_registry.prepare(models)
         async with self._runtime as rt:
             await self._tell_unfinished(rt)
+            await self._note_resume(rt)
+            self._main_cap = _raised(rt, main_cap(self._checked, rt.quote or self._quote))
             left, cap = await rt.remaining(), _raised(rt, wallet)
+            cap = min((each for each in (cap, self._main_cap) if each is not None), default=None)
             rooms = [room for room in (cap, left) if room is not None]
             self._at_most = min(rooms, default=None)
+            if earlier is not None or (rt.journaled and rt.journaled.run.reused):
+                self._at_most = cap = await self._keep_answers(rt, earlier)
+            else:
+                self._tell_quote(rt)
             self._progress = self._open_progress(rt)
             self._people = people = TerminalQuestions(rt)
             rt.on(Printed, self._on_printed)
-            rt.on(Question, self._progress.clear)
+            rt.on(Question | CostAlert, self._progress.clear)
+            rt.on(CostAlert, tell_alert)
             rt.on(WastedCost, self._account.on_wasted)
             rt.on(OverlapReport, self._account.on_overlapped)
             rt.on(Question, people.ask)
@@ -327,26 +361,52 @@ class _Run:
             name = self._program.module.functions[self._program.module.main].name
             try:
                 result = await rt.program.run(
-                    self._program, name, self._given, wallet, self._chosen.allow
+                    self._program, name, self._given, wallet, self._chosen.allow, rt.quote
                 )
             except VegaError:
+                await self._note_resume(rt)
                 self._account.left = await _left(rt, cap)
+                self._live = rt.quote and _live(rt, rt.quote, await rt.spent())
                 raise
             finally:
+                self._account.kept += 0 if self._rest is None else self._rest.given
                 await self._progress.aclose()
                 people.say_all()
 
             async def tell() -> None:
                 # Only now: calls that were begun early and given up have given back the rest.
-                self._account.left = await _left(rt, cap)
+                self._account.left, self._live = await _left(rt, cap), await rt.spent()
                 self._tell_result(result)
 
             rt.before_end(tell)
+
+    async def _note_resume(self, rt: Runtime) -> None:
+        if rt.journaled is not None:
+            self._resume = await command_to_resume(rt.journaled, self._chosen.journal)
+            self._raised = rt.journaled.run.raised
+
+    def _tell_quote(self, rt: Runtime) -> None:
+        quoted = rt.quote or self._quote
+        if quoted is not None and not (self._chosen.quiet or self._chosen.json or self._seen):
+            look, name = look_of(sys.stderr), self._chosen.file.name
+            resume = None if rt.journaled is None else self._resume
+            figures = self._raised, self._at_most, resume, self._main_cap
+            told = opening(quoted, name, look, *figures)
+            print(*told, sep="\n", file=sys.stderr)
+
+    async def _keep_answers(self, rt: Runtime, earlier: RunRecord | None) -> Money | None:
+        """Keep the answers of an earlier run, and return what that leaves to spend at most."""
+        planned = self._program, self._given, earlier, self._at_most
+        kept, self._rest = await keep_and_tell(rt, *planned, self._chosen)
+        self._account.kept, self._reused = kept.kept, kept
+        return _raised(rt, kept.at_most)
 
     def _open_progress(self, rt: Runtime) -> RunProgress:
         """Return the progress of the run, which is drawn where somebody looks."""
         progress = RunProgress(rt, self._chosen.file.name, self._at_most)
         self._account.progress = progress
+        if rt.quote is not None:
+            progress.live = partial(_live, rt, rt.quote)
         look = look_of(sys.stderr)
         if look.moves and not (self._chosen.quiet or self._chosen.json):
             progress.open(sys.stderr, look)
@@ -391,7 +451,23 @@ class _Run:
         if chosen.journal:
             parts["journal"] = chosen.journal
             parts["ledger"] = None
+        if parts["journal"] is None and parts["ledger"] is None:
+            self._check_periods()
+        if self._checked is not None:
+            known = KnownRun(tuple(self._given), ProjectWorld(self._program.root))
+            sends = sends_of(self._checked, known)
+            parts["bounds"] = structs.replace(parts["bounds"], sends=sends)
         return parts
+
+    def _check_periods(self) -> None:
+        """Refuse what would hold for this run alone."""
+        for spec in self._program.module.agents:
+            if spec.period:
+                raise UserError(
+                    f"agent {spec.name} may spend {spec.allowance} in all runs together, which is "
+                    "counted in the ledger, and a run without a journal has none; leave out "
+                    "--no-journal, or name a ledger: --set ledger.path=ledger.db"
+                )
 
     def _on_printed(self, news: Printed) -> None:
         """Print a line, unless it was printed before the run went on in this process."""
@@ -415,23 +491,27 @@ class _Run:
             ) from error
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
-        if self._chosen.json:
+        if self._returned is not None:
+            self._returned(result)
+        elif self._chosen.json:
             self._page(result=python_value(result))
             return
         # Of a pipeline all outputs were printed as they came.
-        if result is not None and self._program.pipeline is None:
+        elif result is not None and self._program.pipeline is None:
             print(_shown(text_of(restored(result))), flush=True)
         self._tell_account()
 
     def _failed(self, error: VegaError) -> int:
-        name = error_name(error)
+        name, reason = error_name(error), str(error).replace(f"{RESUME} -", f"{self._resume} -")
+        # The marks around what others wrote are for models.
+        reason = reason.replace("<untrusted>\n", "").replace("\n</untrusted>", "")
         if self._chosen.json:
             more = {"resume": advice.command} if (advice := self._advice(error)) else {}
-            self._page(error={"name": name, "reason": str(error)}, **more)
+            self._page(error={"name": name, "reason": reason}, **more)
             return 1
         look = look_of(sys.stderr)
         # A name helps where a program could catch it by that name.
-        told = _shown(f"{name}: {error}" if isinstance(error, CatchableError) else str(error))
+        told = _shown(f"{name}: {reason}" if isinstance(error, CatchableError) else reason)
         is_refusal = isinstance(error, BudgetExceeded)  # the contract at work, so it is not red
         sign = Sign.REFUSED if is_refusal else Sign.FAILED
         tell_error(told, "refused" if is_refusal else "error", _TONES[sign])
@@ -443,7 +523,7 @@ class _Run:
     def _on_sigterm(self) -> None:
         self._is_terminated = True
 
-    def interrupted(self) -> int:
+    def _interrupted(self) -> int:
         look = look_of(sys.stderr)
         tell_error("terminated" if self._is_terminated else "interrupted")
         if advice := self._advice(None):
@@ -451,12 +531,12 @@ class _Run:
         self._tell_account(Sign.HELD)
         return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
 
-    def _advice(self, error: VegaError | None) -> _Advice | None:
+    def _advice(self, error: VegaError | None) -> Advice | None:
         """Return advice, or None where there is nothing to go on with."""
         journaled = None if self._runtime is None else self._runtime.journaled
         if journaled is None:
             return None
-        return _advice_on(journaled, error, self._chosen.journal)
+        return advice_on(journaled, error, self._resume)
 
     def _tell_account(self, sign: Sign = Sign.DONE) -> None:
         """Tell what the run came to, on one line. One that never began came to nothing."""
@@ -468,57 +548,8 @@ class _Run:
         print(*told, sep="\n", file=sys.stderr)
 
     def _page(self, **more: Any) -> None:  # noqa: ANN401
-        account = self._account.as_json(time.monotonic() - self._began)
-        page = {"output": self._printed, **more, "account": account}
-        print_json(page)
+        quoted = (self._runtime and self._runtime.quote) or self._quote
+        figures = quote_page(quoted, self._live, self._raised, self._reused, self._main_cap)
+        page = {"output": self._printed, **more, **figures}
+        print_json(page | {"account": self._account.as_json(time.monotonic() - self._began)})
         sys.stdout.flush()
-
-
-# `vega test`: programs that say beside their lines what they shall do.
-
-
-def test_command(arguments: Sequence[str]) -> int:
-    """Run `vega test`."""
-    chosen = _test_parser().parse_args(arguments)
-    from vegakit.testing import find_tests, run_test
-
-    began, failed = time.monotonic(), 0
-    if missing := [path for path in chosen.paths if not path.exists()]:
-        raise UserError(f"there is no file or folder {missing[0]}; correct its path")
-    paths = list(find_tests(chosen.paths))
-    if not paths:
-        raise UserError(
-            "no program here says what it shall do; add a line: print(1);  // expect: 1"
-        )
-    look = look_of(sys.stdout)
-    good, bad = (
-        look.paint(look.text(str(sign)), _TONES[sign]) for sign in (Sign.DONE, Sign.FAILED)
-    )
-    pages: list[dict[str, Any]] = []
-    for path in paths:
-        ran = run_test(path, loading=check_loading, nodes=nodes_at(path))
-        failed += bool(ran.problems)
-        pages.append({"file": str(path), "passed": not ran.problems, "problems": ran.problems})
-        if chosen.json:
-            continue
-        if ran.problems:
-            told = [line for one in ran.problems for line in look.fold(one, "    ", "  ")]
-            print("\n".join([f"{bad} failed {path}", *told]))
-        elif chosen.verbose:
-            print(f"{good} passed {path}")
-    if chosen.json:
-        print_json(pages)
-    took = duration((time.monotonic() - began) * 1000)
-    print(f"{len(paths) - failed} of {len(paths)} passed in {took}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def _test_parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega test",
-        description="Run test programs: scripted answers in their comments, virtual time, no key.",
-    )
-    parser.add_argument("paths", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
-    parser.add_argument("-v", "--verbose", action="store_true", help="name those that passed too")
-    parser.add_argument("--json", action="store_true", help="for machines")
-    return parser

@@ -6,12 +6,14 @@
 import argparse
 import asyncio
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -41,9 +43,17 @@ from vegakit.config import (
     environment_with,
     load,
     replay_variables,
+    resume_target,
     resume_variables,
 )
-from vegakit.errors import InvalidMoneyError, UserError
+from vegakit.errors import (
+    BudgetExceeded,
+    InvalidMoneyError,
+    ProgramChanged,
+    ToolCutOff,
+    UserError,
+    VegaError,
+)
 from vegakit.money import Money, dollars, in_dollars
 from vegakit.ports import RunRecord
 from vegakit.store import (
@@ -56,11 +66,14 @@ from vegakit.store import (
     show_place,
 )
 
+if TYPE_CHECKING:
+    from vegakit.host import JournaledRun
+
 # What `runs`, `resume`, `replay` and `gc` share: which journal, which run of it, and its command
 # started again.
 
 
-_SHOWN = 12
+SHOWN = 12
 
 
 def journal_of_user() -> str:
@@ -110,7 +123,7 @@ def _listing(place: str) -> str:
 
 def short_id(run: RunRecord) -> str:
     """Return the id of a run as people see it."""
-    return run.program[:_SHOWN]
+    return run.program[:SHOWN]
 
 
 def _shown(command: Sequence[str]) -> str:
@@ -171,6 +184,7 @@ _COLUMNS = (
     Column("State", drop=1),
     Column("Took", right=True, drop=6),
     Column("Calls", right=True, drop=4),
+    Column("Kept", right=True, drop=7),
     Column("Cut off", right=True, drop=7),
     Column("Spent", right=True),
     Column("Lost", right=True, drop=5),
@@ -211,6 +225,7 @@ def render_runs(runs: Sequence[RunSummary], look: Look = PIPE) -> str:
             _state(summary),
             _took(summary),
             f"{summary.recorded:,}" if summary.recorded else "",
+            f"{summary.run.reused.kept:,}" if summary.run.reused else "",
             f"{summary.cut_off:,}" if summary.cut_off and not summary.is_running else "",
             spent[number],
             lost[number],
@@ -283,8 +298,9 @@ def _resume_parser() -> argparse.ArgumentParser:
 
 
 def _raise(text: str) -> Money:
+    # Elsewhere an amount without a sign is the most that may be spent, and so is no one to add.
     try:
-        more = dollars(text.removeprefix("+"))
+        more = dollars(text[1:]) if text.startswith("+") else Money(0)
     except InvalidMoneyError:
         more = Money(0)
     if more <= 0:
@@ -333,13 +349,122 @@ def _nothing(path: str) -> str:
 
 def _standing(summary: RunSummary) -> str:
     calls = f"{count(summary.recorded, 'call')} recorded, {summary.cut_off:,} cut off"
-    lost = f", {money(summary.lost)} of it for calls that were cut off" if summary.lost else ""
+    lost = f", {money(summary.lost)} of it for calls without an answer" if summary.lost else ""
     return f"{calls}, {money(summary.spent)} spent{lost}"
 
 
 async def _raise_budget(place: str, run: RunRecord, more: Money, *, is_shared: bool) -> None:
     async with aclosing(open_journal(place, shared=is_shared)) as journal:
         await journal.raise_budget(run.program, more)
+
+
+# What to type after a run that did not come to its end.
+
+
+RESUME = "vega resume"
+_MISSING = re.compile(r"'\+\$[\d.,]+'")
+"""How much to add, as an error says it."""
+_MORE = "'+$1'"
+
+
+class Advice(NamedTuple):
+    """Advice on what to type after a run that did not come to its end."""
+
+    said: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.said}: {self.command}"
+
+    def told(self, look: Look) -> str:
+        """Return the advice as the last lines of an error."""
+        return "\n".join([*look.fold(self.said, "  ", "  "), f"  try: {self.command}"])
+
+
+async def command_to_resume(journaled: "JournaledRun", journal: str | None) -> str:
+    """Return the command by which a run goes on. It is named where without a name another one
+    would: the last that is unfinished in this folder."""
+    if journal is not None:
+        return f"{RESUME} {shlex.quote(show_place(journal))}"
+    return RESUME if await journaled.is_last() else f"{RESUME} {short_id(journaled.run)}"
+
+
+def advice_on(journaled: "JournaledRun", error: VegaError | None, command: str) -> Advice | None:
+    """Return advice on a failure of a run that goes on by this command. What failed the run is
+    asked again. Where nothing of the world failed it, the same answers lead to the same end, so
+    something has to be changed first."""
+    from vegakit.host import NO_PRICE  # whoever only lists runs has no host
+
+    if isinstance(error, ProgramChanged):
+        kept = "to start a new run that keeps the answers whose requests are unchanged"
+        return Advice(kept, command_to_reuse(journaled.run))
+    if isinstance(error, ToolCutOff) or journaled.run.is_given_up:
+        return None  # it says itself what to do
+    is_refused = isinstance(error, BudgetExceeded)
+    if is_refused and NO_PRICE in str(error):
+        # A recorded error is its name and its words: no more is known of one that is read again.
+        return Advice("to go on when it has a price", command)
+    missing = _MISSING.search(str(error))
+    if is_refused or missing:
+        more = missing.group() if missing else _MORE
+        return Advice("to go on with a higher budget", f"{command} --budget {more}")
+    if error is None or journaled.failed:
+        return Advice("to go on", command)
+    return Advice("to go on after the program or a setting is changed", command)
+
+
+# `vega run --reuse`: an edited program keeps the answers of a run.
+
+
+async def run_to_reuse(
+    wanted: str | None, journal: str | None, settings: Settings
+) -> RunRecord | None:
+    """Return the run whose answers another one is to keep; whoever carries it on may still change
+    them. In a journal of one program one that is unfinished is given up: the new run takes its
+    place there. A run that goes on has its answers, and may do without the earlier one."""
+    if wanted is None:
+        return None
+    if not wanted:
+        raise UserError("--reuse needs the beginning of the id of a run; type: vega runs")
+    if not settings.journal.enabled:
+        raise UserError(
+            "--reuse keeps answers from the journal, and nothing is recorded here; leave out "
+            "--no-journal, or name a journal: --journal run.db"
+        )
+    place = journal or settings.journal_place
+    if resume_target() is None:
+        _check_is_there(place, wanted)
+    try:
+        summary = named_run(runs_in(place), wanted, place)
+    except UserError:
+        if resume_target() is None:
+            raise
+        return None
+    if summary.is_running:
+        shown = f"run {short_id(summary.run)} of {show_place(place)}"
+        raise UserError(f"{shown} is running; wait until it has ended, then keep its answers")
+    if summary.ended_ms is None and place != journal_of_user():
+        await _give_up(place, summary.run, place, is_shared=False)
+    return summary.run
+
+
+def _check_is_there(place: str, wanted: str) -> None:
+    """Refuse a journal that is begun by this run: the earlier run is not in it."""
+    if "://" not in place and not Path(place).exists():
+        raise UserError(
+            f"--reuse looks for run {one_line(wanted)} in {show_place(place)}, where the new run "
+            "is recorded too, and there is no such file; name the journal that has it: "
+            "--journal run.db"
+        )
+
+
+def command_to_reuse(run: RunRecord) -> str:
+    """Return the command of a run as one that keeps its answers."""
+    words = list(run.command)
+    if "--reuse" in words[:-1]:
+        at = words.index("--reuse")
+        words[at : at + 2] = []
+    return _brief([*words, "--reuse", short_id(run)])
 
 
 # `vega replay`: a recorded program runs again, offline, on the answers in its journal.
@@ -433,13 +558,15 @@ def _forget_traces(settings: Settings, now: int, *, dry_run: bool) -> None:
     print(f"{verb} old traces, {_size(found.st_size)}: {show_place(str(aside))}")
 
 
-async def _give_up(place: str, run: RunRecord, ledger_place: str) -> None:
+async def _give_up(
+    place: str, run: RunRecord, ledger_place: str, *, is_shared: bool = True
+) -> None:
     """Record the end of a run that nobody goes on with. It is taken up for that, so that nobody
     else carries it on, and calls that were cut off are charged in its account."""
     from vegakit.host import recover  # the runtime is not part of the commands that only look
 
     now = time.time_ns() // 1_000_000
-    async with aclosing(open_journal(place, shared=True)) as journal:
+    async with aclosing(open_journal(place, shared=is_shared)) as journal:
         ledger = journal.ledger() if ledger_place == place else None
         async with aclosing(ledger or open_ledger(ledger_place)) as money:
             await journal.begin(run, run.program)

@@ -429,7 +429,8 @@ def _money(runtime: RuntimeView, *, is_wide: bool) -> Text:
     solid, held, left = bar_cells(at_most(runtime), runtime.spent, runtime.reserved, _BAR)
     text = Text().append("█" * solid + "▒" * held, "cyan").append("░" * left, "dim")
     reserved = f"{shown.reserved} reserved  " if is_wide and runtime.reserved else ""
-    figures_told = f"  {reserved}{shown.spent} / {shown.at_most}  {shown.left} left"
+    of = "of at most" if runtime.at_most is not None else "/"
+    figures_told = f"  {reserved}{shown.spent} {of} {shown.at_most}  {shown.left} left"
     return text.append(figures_told)
 
 

@@ -134,8 +134,15 @@ def _chosen(runs: Sequence[TracedRun], wanted: str, path: Path) -> Sequence[Trac
         return runs
     if not runs:
         raise UserError(f"no run in {path} begins with {wanted!r}; to see them, type: vega trace")
-    ids = ", ".join(found.trace_id[: len(wanted) + 8] for found in runs[-5:])
-    raise UserError(f"{len(runs)} runs begin with {wanted!r}; type more of one of: {ids}")
+    named = [*dict.fromkeys(name for found in runs for name in _named(found, wanted))]
+    ids = ", ".join(name[: len(wanted) + 8] for name in named[-5:])
+    raise UserError(f"{len(named)} runs begin with {wanted!r}; type more of one of: {ids}")
+
+
+def _named(found: TracedRun, wanted: str) -> list[str]:
+    """Return by which ids it was found: its own, or that of a run that was recorded."""
+    names = [found.trace_id, *(call.run for call in found.calls)]
+    return [name for name in names if name.startswith(wanted)]
 
 
 # A run as a tree, and runs as a table: time, tokens and cost.

@@ -140,7 +140,8 @@ class ProcessView(Struct, frozen=True):
 
 class RuntimeView(Struct, frozen=True):
     """A runtime as a whole. `left` is what remains of its own cap, `reserved` is held for its model
-    calls in flight; `now_ms` is its clock, by which the times of its processes are read."""
+    calls in flight; `now_ms` is its clock, by which the times of its processes are read. `at_most`
+    is what a quoted run may come to by now."""
 
     name: str
     os_pid: int
@@ -154,6 +155,7 @@ class RuntimeView(Struct, frozen=True):
     spent: Money = Money(0)
     left: Money | None = None
     reserved: Money = Money(0)
+    at_most: Money | None = None
 
 
 class KillResult(Struct, frozen=True):

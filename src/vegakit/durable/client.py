@@ -116,8 +116,7 @@ class TemporalConnection:
         state = Program(
             ProgramId(program_id or fresh),
             tenant=TenantId(tenant),
-            # Without a pool of paid repeats: nobody could add money to a run that waits for it.
-            bounds=bounds or Bounds(window=DEFAULT_WINDOW),
+            bounds=(bounds or Bounds(window=DEFAULT_WINDOW)).with_pool(),
         )
         await self.client.start_workflow(
             PROGRAM, Launch(state, self.queue, **launch), id=state.id, task_queue=self.queue

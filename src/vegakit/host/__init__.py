@@ -50,8 +50,10 @@ if TYPE_CHECKING:
         NO_PRICE as NO_PRICE,
         Budgets as Budgets,
         Lease as Lease,
+        place_of as place_of,
         price_of as price_of,
         rule_of as rule_of,
+        scope_of_agent as scope_of_agent,
     )
     from vegakit.host.deployment import (
         agent_of as agent_of,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from vegakit.host.journal import (
         EffectRecorder as EffectRecorder,
         JournaledRun as JournaledRun,
+        PastAnswers as PastAnswers,
         as_cache as as_cache,
         as_journal as as_journal,
         as_ledger as as_ledger,
@@ -104,6 +107,12 @@ if TYPE_CHECKING:
         retry_store as retry_store,
     )
     from vegakit.host.registry import Registry as Registry
+    from vegakit.host.reuse import (
+        Walk as Walk,
+        keep_answers as keep_answers,
+        keep_rest as keep_rest,
+        walk_through as walk_through,
+    )
     from vegakit.host.services import (
         AgentStandIn as AgentStandIn,
         HostServices as HostServices,
@@ -127,11 +136,13 @@ __getattr__, __dir__ = lazy_exports(
             "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
         ),
         "authors": "AskCost cost_of_ask cost_of_call",
-        "budgets": "NO_PRICE Budgets Lease price_of rule_of",
+        "budgets": "NO_PRICE Budgets Lease place_of price_of rule_of scope_of_agent",
         "deployment": "agent_of deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",
-        "journal": "EffectRecorder JournaledRun as_cache as_journal as_ledger store_beside",
+        "journal": (
+            "EffectRecorder JournaledRun PastAnswers as_cache as_journal as_ledger store_beside"
+        ),
         "limiter": "Limiter LimiterRules Limits ModelRegistry",
         "local": "Driver EffectHandler LocalHost",
         "pending_asks": "PendingAsk read_media",
@@ -139,6 +150,7 @@ __getattr__, __dir__ = lazy_exports(
         "python_interop": "PythonInterop RunProgram ToolLike arguments python_value run_program",
         "recovery": "Backlog charge_missing recover retry_store",
         "registry": "Registry",
+        "reuse": "Walk keep_answers keep_rest walk_through",
         "services": "AgentStandIn HostServices ProgramSend check_numbers check_parts",
     },
 )

@@ -14,16 +14,10 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from vegakit.agent import SETTING_FORMS, CompactedHistory, HistoryPolicy, TurnRule, check_settings
-from vegakit.conversation import (
-    Conversation,
-    Effort,
-    Finish,
-    Media,
-    Message,
-    ModelSettings,
-    Usage,
-)
+from vegakit.conversation import Conversation, Effort, Finish, Media, Message, ModelSettings, Usage
+from vegakit.effects import SharedBudget
 from vegakit.errors import InvalidRuleError, UserError
+from vegakit.host.budgets import cap_of, shared_budget_of
 from vegakit.ids import Pid, TraceId
 from vegakit.money import Dollars, Money, dollars
 from vegakit.policy import (
@@ -39,7 +33,7 @@ from vegakit.policy import (
     RetryRule,
 )
 from vegakit.ports import Model, Tool
-from vegakit.program import GroupSpec, ProcessSpec
+from vegakit.program import GroupSpec, ProcessSpec, ProgramQuote
 from vegakit.tools import OutputType, as_tools, by_name
 
 # What an agent says in a program in Python: there it is called like a function.
@@ -133,10 +127,11 @@ class Agent(AgentStub, Generic[T]):
     a list of them, each is asked when the one before is not available. `effort` is how much a model
     that reasons shall do so: "low", "medium" or "high"; its thoughts are a part of `max_tokens`,
     which is 4,096 if nobody says, and 16,000 for such a model. `budget` caps one ask with its whole
-    tool loop and retries; `on_exceed` says what a call does that does not fit it: "block" and "ask"
-    refuse it (after "ask" `vega resume --budget` goes on), "warn" and "allow" make it, within the
-    budgets around it. `timeout` is how long it may take where the ask says nothing, in seconds or
-    like "30s". `max_wait` is the longest that a call waits for a rate limit or a slot, or because a
+    tool loop and retries, or, as "$5/day", all asks in a day (hour, month) together, in every run
+    on the ledger; `on_exceed` says what a call does that does not fit it: "block" and "ask" refuse
+    it (after "ask" `vega resume --budget` goes on), "warn" and "allow" make it, within the budgets
+    around it. `timeout` is how long it may take where the ask says nothing, in seconds or like
+    "30s". `max_wait` is the longest that a call waits for a rate limit or a slot, or because a
     provider asks to; then it fails with `RateLimited`, unpaid. `rate` is the agent's own and
     applies in addition to its model's; `retry` and `breaker` are its own instead of its model's.
     `memory="conversation"` lets a process remember what was said to it; its messages are then
@@ -161,10 +156,10 @@ class Agent(AgentStub, Generic[T]):
     effort: str | None = None
     max_wait: float | str | None = None
     on_exceed: str = OnExceed.BLOCK
+    shared_budget: SharedBudget | None = None
     system: InitVar[str] = ""
 
     def __post_init__(self, system: str) -> None:
-        """`system` is another word for `instructions`, which others use."""
         if system and self.instructions:
             raise UserError(f"agent {self.name} has instructions and system; write instructions")
         if system:
@@ -205,7 +200,12 @@ class Agent(AgentStub, Generic[T]):
     @cached_property
     def cap(self) -> Money | None:
         """The budget of one ask, or None."""
-        return None if self.budget is None else dollars(self.budget)
+        return cap_of(self.budget)
+
+    @cached_property
+    def shared(self) -> SharedBudget | None:
+        """The budget for each period, which all its asks share, or None."""
+        return shared_budget_of(self.name, self.budget, self.exceeding) or self.shared_budget
 
     def run_sync(self, prompt: str, **options: Unpack[AskOptions]) -> "Reply[T]":
         """Ask this agent from a script, and wait for the reply: `reviewer.run_sync("…")`. It takes
@@ -238,7 +238,8 @@ class Agent(AgentStub, Generic[T]):
             if len(self._variants) >= _MOST_VARIANTS:  # amounts that are left are ever others
                 self._variants.clear()
             paid = None if cap is None else Dollars.of_nanos(cap)
-            self._variants[key] = replace(self, budget=paid, on_exceed=on_exceed, max_wait=key[2])
+            made = replace(self, budget=paid, on_exceed=on_exceed, shared_budget=self.shared)
+            self._variants[key] = replace(made, max_wait=key[2])
         return self._variants[key]
 
     @cached_property
@@ -385,7 +386,7 @@ class TurnEnded(Generic[ReplyT]):
 
 
 StreamEvent: TypeAlias = (
-    TextChunk | ToolCalled | ToolReturned | CompactedHistory | TurnEnded[ReplyT]
+    TextChunk | ToolCalled | ProgramQuote | ToolReturned | CompactedHistory | TurnEnded[ReplyT]
 )
 """Printed one after the other they are the text."""
 

@@ -21,7 +21,7 @@ from vegakit.host.python_interop import RunProgram
 from vegakit.lang import STR, AgentSpec, ListOf, ModelTerms, SendTerms, cost_of, in_order
 from vegakit.money import Money
 from vegakit.policy import BINDING, OnExceed
-from vegakit.ports import Model, Tool
+from vegakit.ports import Model, Tool, tokenizer_of
 from vegakit.prices import DEFAULT_SEND_BUDGET, worst_case
 from vegakit.program import (
     MOST_BYTES,
@@ -185,6 +185,7 @@ class HostAuthor:
             tool.interop.signatures,
             tool.interop.types,
             tool.languages,
+            admit=tool.admit,
         )
 
 
@@ -249,6 +250,7 @@ def _terms(
         model.default_max_tokens,
         model.bound_input,
         model_registry.retry_of(agent or Agent("program", model), model).max_attempts,
+        tokenizer=tokenizer_of(model),
     )
 
 

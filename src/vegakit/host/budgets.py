@@ -3,15 +3,17 @@ said when a call does not fit."""
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import structs
 
 from vegakit.conversation import ModelRequest
+from vegakit.effects import SharedBudget
 from vegakit.errors import BudgetExceeded, BugError, InvalidRuleError, Paused, did_you_mean
 from vegakit.ids import HolderId, ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, format_money, parse_allowance
@@ -35,7 +37,9 @@ from vegakit.prices import PriceRow
 #
 #     runtime:NAME      one for each run in a journal, unless it has a period; else shared by every
 #     │                 runtime of this name on the same ledger
-#     └── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
+#     ├── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
+#     └── agent A       what agent A spends in this run; it counts in the next, too
+#     agent:NAME/A      `budget $5/day` of an agent: one for all runs, which may refuse
 #
 # What one ask may spend is a part of a wallet, which the program keeps.
 
@@ -58,6 +62,40 @@ def rule_of(
     return ScopeRule(limit.amount, OnExceed(on_exceed), window)
 
 
+def cap_of(budget: str | float | None) -> Money | None:
+    """Return what one ask of an agent with this `budget` may spend; one with a period does not say
+    that."""
+    rule = rule_of(budget)
+    return None if rule.window else rule.cap
+
+
+def shared_budget_of(name: str, budget: str | float | None, on_exceed: str) -> SharedBudget | None:
+    """Return what all asks of an agent may spend in each period, if its `budget` has one."""
+    rule = rule_of(budget)
+    if rule.window is None or rule.cap is None:
+        return None
+    return SharedBudget(name, rule.cap, rule.window.period, on_exceed)
+
+
+def place_of(root: Path, program: str) -> str:
+    """Return what tells the agents of a program of a project from others of the same name. It says
+    no more of where the project lies: several machines share a ledger."""
+    return f"{root.name}/{program}"
+
+
+def scope_of_agent(runtime: str, name: str) -> ScopeId:
+    """Return the scope in which all runs of the runtimes of this name count what they spend on an
+    agent in a period."""
+    return ScopeId(f"agent:{runtime}/{name}")
+
+
+def _rule_of(budget: SharedBudget) -> ScopeRule:
+    """One that warns is told of when all of it is spent, once in each period."""
+    word = OnExceed(budget.on_exceed)
+    alerts = (100,) if word is OnExceed.WARN else ()
+    return ScopeRule(budget.cap, word, WindowRule(budget.period), alerts)
+
+
 MOST_UNUSED = 10_000
 """So many blocks in which nothing was asked while they lasted are still known."""
 
@@ -72,12 +110,15 @@ class Budgets:
         self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (rule, None)}
         self._opened: set[ScopeId] = set()
         self._left: dict[ScopeId, None] = {}
+        self._of_programs: dict[ScopeId, None] = {}
         self._unused: dict[ScopeId, None] = {}
         self._counted = 1
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
         self._run = ""
         self._may_go_on = False
         self._raised = Money(0)
+        self._of_agents: dict[ScopeId, list[ScopeId]] = {}
+        self._name = root.partition(":")[2]
         self.root = root
 
     @property
@@ -148,6 +189,32 @@ class Budgets:
         self._know(scope, rule, self.current)
         return scope
 
+    def within(self, scope: ScopeId, shared: Sequence[SharedBudget]) -> ScopeId:
+        """Return the scope of a call that draws on what agents may spend in a period, too: inside
+        of its own scope, and counted for each agent. One that is forgotten here stays so."""
+        scope = scope or self.root
+        for budget in shared if scope in self._rules else ():
+            pool = self.scope_of(budget)
+            self._know(pool, self._higher(_rule_of(budget)), None)
+            inner = ScopeId(f"{scope}/agent {budget.name}")
+            if inner not in self._rules:
+                self._of_agents.setdefault(scope, []).append(inner)
+                self._know(inner, ScopeRule(None, also=pool), scope)
+            scope = inner
+        return scope
+
+    def scope_of(self, budget: SharedBudget) -> ScopeId:
+        """Return the scope that all runs under the name of this runtime share."""
+        return scope_of_agent(self._name, budget.name)
+
+    def of_program(self, name: str, cap: Money, *, quoted: bool) -> ScopeId:
+        """A cap on all that a program spends, with what a person added to it. At one that was
+        `quoted` the run pauses, so that no answer is lost that was paid."""
+        rule = self._higher(ScopeRule(cap, OnExceed.ASK if quoted else OnExceed.BLOCK))
+        scope = self.across_incarnations(f"{name} {QUOTED}" if quoted else name, rule)
+        self._of_programs[scope] = None
+        return scope
+
     @contextmanager
     def entered(self, scope: ScopeId) -> Generator[None]:
         """Let what is asked inside draw on this scope, whoever calls."""
@@ -183,9 +250,12 @@ class Budgets:
             if found is None:
                 return await self._ready_to_refuse(scope)
             rule, outer = found
-            if outer is not None:
-                await self.ready(outer)
-            await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
+            for needed in (outer, rule.also):
+                if needed is not None:
+                    await self.ready(needed)
+            opened = await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
+            if isinstance(opened, ScopeClosed) and opened.scope != scope:
+                return opened.scope  # the one around it, which refuses; this one was not opened
             self._opened.add(scope)
         return scope
 
@@ -207,6 +277,7 @@ class Budgets:
     async def end_run(self, *, is_done: bool) -> None:
         """Close what was left, unless the run has failed and may go on."""
         if is_done or not self._may_go_on:
+            self._left |= self._of_programs
             await self.close_left()
 
     async def close_left(self) -> None:
@@ -220,8 +291,13 @@ class Budgets:
         self._unused.update(dict.fromkeys(unused))
         for scope in (*left, *[*self._unused][: max(0, len(self._unused) - MOST_UNUSED)]):
             self._unused.pop(scope, None)
-            self._opened.discard(scope)
-            self._rules.pop(scope, None)
+            self._forget(scope)
+
+    def _forget(self, scope: ScopeId) -> None:
+        self._opened.discard(scope)
+        self._rules.pop(scope, None)
+        for inner in self._of_agents.pop(scope, ()):
+            self._forget(inner)
 
     def check_part(self, scope: ScopeId, cap: Money) -> None:
         """An ask that may spend more than a budget around it holds altogether is refused before
@@ -362,6 +438,20 @@ class _Call(Protocol):
 
 
 NO_PRICE = "has no known price"
+QUOTED = "as quoted"
+"""How the name of a scope ends that is the quote of a run."""
+_CENT = dollars("$0.01")
+_NOTHING = Money(0)
+_LONGER = (
+    "what it sends is longer than was counted, by answers of more than 6 bytes a token or files "
+    "that have grown, or calls were charged again and again that timed out or were cut off; "
+)
+_OVERBILLED = (
+    "{} of it was billed above what a request and its max_tokens allow; check what the provider "
+    "counts; "
+)
+_GO_ON = "to go on, add to it: vega resume --budget '+{}'"
+_RECORD = "send less, or have it recorded, by a journal: then it goes on with more"
 _OVERSPENT = (
     "it is overspent by {}, because a provider billed more than a request and its max_tokens allow "
     "or because the budget was lowered"
@@ -401,8 +491,16 @@ def _next_period(begins_ms: int | None) -> str:
     return f", or wait for its next period, from {begins:%Y-%m-%d %H:%M} UTC on"
 
 
-def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
-    """Return the error that says why a call is not admitted."""
+def refusal(
+    call: _Call,
+    worst: Money,
+    verdict: Admission,
+    *,
+    may_go_on: bool = False,
+    overbilled: Money = _NOTHING,
+) -> BudgetExceeded:
+    """Return the error that says why a call is not admitted, in a run that `may_go_on` or not, to
+    whose calls providers have `overbilled` so much."""
     tokens = call.request.settings.max_tokens
     could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
     match verdict:
@@ -422,11 +520,19 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
                 + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
                 + _next_period(verdict.refills_ms)
             )
+        case NeedsHigherCap(scope, cap, missing) if scope.endswith(QUOTED):
+            used, cents = Money(cap + missing - worst), -(-missing // _CENT)
+            return Paused(
+                f"{could}, but of the {format_money(cap)} that this run was quoted at most, "
+                f"{format_money(used)} is spent or reserved: "
+                + (_OVERBILLED.format(format_money(overbilled)) if overbilled else _LONGER)
+                + (_GO_ON.format(format_money(Money(cents * _CENT))) if may_go_on else _RECORD)
+            )
         case NeedsHigherCap(scope, cap, missing):
             return Paused(
                 f"{could}: {format_money(missing)} more than budget {scope!r} of "
-                f"{format_money(cap)} holds, and it is set to ask; raise it to go on: "
-                "vega resume --budget '+$1'"
+                f"{format_money(cap)} holds, and it is set to ask; raise it"
+                + (" to go on: vega resume --budget '+$1'" if may_go_on else ", and run it again")
             )
         case ScopeClosed(scope):
             return BudgetExceeded(

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 from vegakit.conversation import ToolSpec, ToolSpec as ModelTool
 from vegakit.errors import BugError, ErrorClass, SettingsError, ToolFailed, UserError
 from vegakit.host.agents import Agent, FiberTool, ValueTool
+from vegakit.host.budgets import place_of, shared_budget_of
 from vegakit.host.python_interop import PYTHON, python_value
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.lang import (
@@ -26,11 +27,10 @@ from vegakit.lang import (
     RecordOf,
     Rights,
     SupervisorSpec,
+    in_project,
     schema_of,
 )
-from vegakit.money import Money, format_money
 from vegakit.policy import (
-    Backoff,
     BreakerRule,
     ChildType,
     Grant,
@@ -47,7 +47,7 @@ from vegakit.policy import (
     unmarked,
 )
 from vegakit.ports import AuditLevel, CommandResult, LaunchedChild, Tool
-from vegakit.program import ChildSpec, FiberBody, GroupSpec, PipelineBody, ProcessSpec
+from vegakit.program import ChildSpec, FiberBody, GroupSpec, PipelineBody, ProcessSpec, backoff_of
 from vegakit.records import digest128, to_json
 from vegakit.tools import SandboxPool, SandboxSpec, ToolContext, ToolRights, declared_rights
 from vegakit.vm import on_lookahead_bug
@@ -58,7 +58,6 @@ from vegakit.vm import on_lookahead_bug
 
 
 _LOG = logging.getLogger("vegakit")
-_PROJECT = "/project/"
 _TIMEOUT_MS = 180_000
 _MOST_OUTPUT = 2_000
 _MOST_MEDIA = 5_000_000
@@ -136,7 +135,7 @@ def grant_of(rights: Rights, allowed: Sequence[str] | None) -> Grant:
     """Return what the source says, less what its runner does not allow. Files without paths are
     those of the project; hosts and commands have to be named."""
     capabilities = (name for name in rights.capabilities if allowed is None or name in allowed)
-    paths = ("**",) if rights.paths is None else tuple(map(_in_project, rights.paths))
+    paths = ("**",) if rights.paths is None else tuple(map(in_project, rights.paths))
     return Grant(
         tuple(capabilities),
         paths=paths,
@@ -149,19 +148,15 @@ def _cut(rights: Rights, most: Grant) -> Grant:
     """Return what both allow; what the source leaves open is as `most` says."""
     wished = Grant(
         rights.capabilities,
-        paths=most.paths if rights.paths is None else tuple(map(_in_project, rights.paths)),
+        paths=most.paths if rights.paths is None else tuple(map(in_project, rights.paths)),
         commands=most.commands if rights.commands is None else rights.commands,
         hosts=most.hosts if rights.hosts is None else rights.hosts,
     )
     return delegate(most, wished)
 
 
-def _in_project(path: str) -> str:
-    return path.removeprefix(_PROJECT)
-
-
 async def _read(ctx: ToolContext, path: str) -> str:
-    content = await ctx.files.read(_in_project(path))
+    content = await ctx.files.read(in_project(path))
     return content.decode(errors="backslashreplace")
 
 
@@ -172,7 +167,7 @@ async def _attach(ctx: ToolContext, message: Any) -> Any:  # noqa: ANN401
     fields = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
     if fields.get("$") != "file":
         return cast("Any", message)
-    path = _in_project(str(fields["of"]))
+    path = in_project(str(fields["of"]))
     kind, _ = mimetypes.guess_type(path)
     if kind is None:
         raise ToolFailed(f"{path}: its ending does not say what it is; name it like photo.png")
@@ -183,17 +178,17 @@ async def _attach(ctx: ToolContext, message: Any) -> Any:  # noqa: ANN401
 
 
 async def _write(ctx: ToolContext, path: str, content: str) -> None:
-    await ctx.files.write(_in_project(path), content.encode())
+    await ctx.files.write(in_project(path), content.encode())
 
 
 async def _exists(ctx: ToolContext, path: str) -> bool:
     with suppress(ToolFailed):
-        return bool(await ctx.files.stat(_in_project(path)))
+        return bool(await ctx.files.stat(in_project(path)))
     return False
 
 
 async def _list_paths(ctx: ToolContext, path: str) -> list[str]:
-    listing = await ctx.files.list(_in_project(path))
+    listing = await ctx.files.list(in_project(path))
     return sorted((PurePosixPath(path) / entry.name).as_posix() for entry in listing.entries)
 
 
@@ -424,9 +419,13 @@ class VegaTool(FiberTool):
 _PRIORITIES = {"realtime": 0, "high": 1, "normal": 2, "low": 3, "idle": 4}
 
 
-def agent_of(spec: AgentSpec, tools: Mapping[str, Tool], *, memory: bool) -> Agent[str]:
-    """Return the agent that a program declares."""
+def agent_of(
+    spec: AgentSpec, tools: Mapping[str, Tool], program: str, *, memory: bool
+) -> Agent[str]:
+    """Return the agent that a program declares, whose budgets for each period have its name."""
     more: dict[str, Any] = {}
+    word = spec.on_exceed or OnExceed.BLOCK
+    shared = shared_budget_of(f"{program}/{spec.name}", spec.allowance, word)
     if spec.max_steps is not None:
         more["max_steps"] = spec.max_steps
     if spec.rate_limit is not None:
@@ -440,8 +439,9 @@ def agent_of(spec: AgentSpec, tools: Mapping[str, Tool], *, memory: bool) -> Age
         spec.models if spec.fallbacks else spec.model,
         spec.system,
         tools=tuple(tools.values()),
-        budget=None if spec.budget is None else format_money(Money(spec.budget)).replace(",", ""),
-        on_exceed=spec.on_exceed or OnExceed.BLOCK,
+        budget=None if shared else spec.allowance,
+        on_exceed=word,
+        shared_budget=shared,
         max_tokens=spec.max_tokens,
         temperature=spec.temperature,
         effort=spec.effort or None,
@@ -456,21 +456,10 @@ def _retry(settings: Mapping[str, Any]) -> RetryRule:
     rule = RetryRule()
     return RetryRule(
         settings.get("max_attempts", rule.max_attempts),
-        _backoff(settings.get("backoff")),
+        backoff_of(settings["backoff"]) if "backoff" in settings else rule.backoff,
         tuple(ErrorClass(name) for name in settings.get("on", rule.on)),
         resend_unknown=Resend(settings.get("resend_unknown", rule.resend_unknown)),
     )
-
-
-def _backoff(written: list[Any] | None) -> Backoff:
-    """Return the backoff of `exponential(base, factor, max)` or `constant(delay)`."""
-    if written is None:
-        return Backoff()
-    kind, initial_ms, *rest = written
-    if kind == "constant":
-        return Backoff(initial_ms, 1.0, initial_ms)
-    given = dict(zip(("factor", "max_ms"), rest, strict=False))
-    return Backoff(initial_ms, float(given.get("factor", 2.0)), int(given.get("max_ms", 5_000)))
 
 
 def _breaker(settings: Mapping[str, Any]) -> BreakerRule:
@@ -483,12 +472,12 @@ def _breaker(settings: Mapping[str, Any]) -> BreakerRule:
 
 
 def _rate(settings: Mapping[str, Any]) -> RateRule:
-    requests = settings.get("requests")
-    rate = None
-    if requests is not None:
-        rate = Rate(requests, settings.get("per", 60_000), settings.get("burst", requests))
-    strategy = settings.get("strategy", RateStrategy.QUEUE)
-    return RateRule(rate, slots=settings.get("slots"), strategy=RateStrategy(strategy))
+    """Return the limits of `rate_limit`: requests and tokens in one time, and how many at once."""
+    requests, tokens = settings.get("requests"), settings.get("tokens")
+    per_ms, strategy = settings.get("per", 60_000), settings.get("strategy", RateStrategy.QUEUE)
+    rate = None if requests is None else Rate(requests, per_ms, settings.get("burst", requests))
+    most = None if tokens is None else Rate(tokens, per_ms, tokens)
+    return RateRule(rate, most, settings.get("slots"), RateStrategy(strategy))
 
 
 # A compiled program among the processes of a runtime: bodies for its functions, agents and tools.
@@ -569,13 +558,15 @@ def deploy(
         body = make(module, number, spawns, stateless, function.names, known, digest)
         registry.register_fiber(name, body, narrow.get(function.name, tools))
     vega = {tool.name: VegaTool(tool, ProcessSpec(bodies[tool.name])) for tool in module.tools}
+    # What a model wrote must not declare anew what the agents of a project may spend.
+    place = place_of(root, module.name) if most is None else digest
     for spec in module.agents:
         own = {name: vega[name] for name in spec.tools if name in vega}
         theirs = own | dict(externals.given.get(spec.name, {}))
-        stateless[spec.name] = ProcessSpec(registry.register(agent_of(spec, theirs, memory=False)))
-        spawns[spec.name] = stateless[spec.name]
+        agent = agent_of(spec, theirs, place, memory=False)
+        spawns[spec.name] = stateless[spec.name] = ProcessSpec(registry.register(agent))
         if spec.memory:
-            kept = registry.register(agent_of(spec, theirs, memory=True))
+            kept = registry.register(agent_of(spec, theirs, place, memory=True))
             spawns[spec.name] = ProcessSpec(kept)
     for group in module.supervisors:
         spawns[group.name] = _group(group, spawns)
@@ -596,5 +587,6 @@ def _digest(module: Module) -> str:
 
 
 def _group(spec: SupervisorSpec, known: Mapping[str, ChildSpec]) -> GroupSpec:
-    rule = RestartRule(RestartStrategy(spec.strategy), spec.max_restarts, spec.window_ms)
+    waits = None if spec.backoff is None else backoff_of(spec.backoff)
+    rule = RestartRule(RestartStrategy(spec.strategy), spec.max_restarts, spec.window_ms, waits)
     return GroupSpec(rule, {name: known[name] for name in spec.children}, ChildType.TRANSIENT)

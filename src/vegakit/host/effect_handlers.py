@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from vegakit.agent import PlannedCall, ToolOutcome
 from vegakit.conversation import Conversation, ModelReply, ModelRequest, TextDelta, ToolCall
 from vegakit.effects import (
+    RACE,
     WHOLE_INCARNATION,
     AskHuman,
     CallModel,
@@ -44,13 +45,22 @@ from vegakit.host.local import EffectHandler
 from vegakit.host.services import HostServices, ProgramSend
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
-from vegakit.policy import Notice, RetryAt, Untrusted, WaitReason, mark_untrusted, sanitise
+from vegakit.policy import (
+    Notice,
+    RetryAt,
+    ThresholdCrossed,
+    Untrusted,
+    WaitReason,
+    mark_untrusted,
+    sanitise,
+)
 from vegakit.ports import Tool
 from vegakit.program import (
     NOW,
     AgentReply,
     CallQueued,
     CallRetried,
+    CostAlert,
     MessageFailed,
     News,
     Outcome,
@@ -390,7 +400,7 @@ class EffectHandlers:
 
         retry = rt.model_registry.retry_of(agent, model)
         on_queued, on_retry = self._waits_of(process, model.name, retry.max_attempts)
-        scope = await rt.budgets.ready(request.scope or rt.budgets.root)
+        scope = await rt.budgets.ready(rt.budgets.within(request.scope, request.shared))
         call = ModelCall(
             model,
             request.request,
@@ -443,9 +453,19 @@ class EffectHandlers:
             raise
         finally:
             context.charged += account.charged
+            await self._tell_overspent(process, request, account)
         if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
         return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
+
+    async def _tell_overspent(self, process: str, request: CallModel, account: Account) -> None:
+        """Tell of an agent that has spent its budget for a period, which only warns."""
+        crossed = [one.scope for one in account.notices if isinstance(one, ThresholdCrossed)]
+        for shared in request.shared if crossed else ():
+            scope = self.services.budgets.scope_of(shared)
+            if scope in crossed:
+                spent = (await self.services.budgets.figures(scope)).settled
+                self.tell(CostAlert(process, Money(spent), shared.cap))
 
     def _waits_of(
         self, process: str, model: str, attempts: int
@@ -493,6 +513,8 @@ class EffectHandlers:
     async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
         request, context = effect.request, self.contexts.context_of(effect)
         assert isinstance(request, CallTool)
+        if request.tool == RACE:
+            return Answered(ToolOutcome(request.arguments["first"]))
         if request.tool == NOW:
             return Answered(ToolOutcome(to_json(time_text(self.services.clock.now())).decode()))
         tool, who = self.contexts.tool_of(effect, request.tool)

@@ -220,6 +220,7 @@ class Gate:
         self._settled = asyncio.Event()
         self.reserved = 0
         """Nano-dollars that are held for attempts of this runtime which have not ended."""
+        self.overbilled = Money(0)  # what providers billed above what a call could cost at most
         self.on_wait: OnWait = unheard
         self.chance: random.Random = random.SystemRandom()
 
@@ -310,6 +311,7 @@ class Gate:
                         yield chunk
                         chunk = await anext(answer)
             due, outcome = _due(call, price, worst, chunk.usage), CallHealth.SUCCESS
+            self.overbilled = Money(self.overbilled + max(0, due - worst))
             answered = Answered(chunk, Money(account.charged + due), tuple(account.pieces))
             _keep(call, attempt, due, answered, account)
         except WorldError as error:
@@ -368,7 +370,8 @@ class Gate:
             and not verdict.hopeless
         ):
             raise _NoRoomError(verdict)
-        raise refusal(call, worst, verdict)
+        may_go_on = account.record is not None
+        raise refusal(call, worst, verdict, may_go_on=may_go_on, overbilled=self.overbilled)
 
     async def _reserve(
         self, call: ModelCall, attempt: int, worst: Money, record: CallRecord | None

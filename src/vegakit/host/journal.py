@@ -4,9 +4,11 @@ when the run is resumed.
 
 import asyncio
 import logging
+import re
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Container
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -29,7 +31,16 @@ from vegakit.host.recovery import Backlog, Recovered, recover, retry_store
 from vegakit.ids import EffectKey, ProgramId, new_program_id
 from vegakit.money import Money
 from vegakit.policy import NotDisplayable, escape_json
-from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
+from vegakit.ports import (
+    ClaimResult,
+    Clock,
+    Journal,
+    Ledger,
+    PastEffect,
+    RunQuote,
+    RunRecord,
+    Store,
+)
 from vegakit.program import Bounds
 from vegakit.store import MemoryStore, ReplayJournal
 
@@ -109,11 +120,14 @@ class JournaledRun:
         now: int,
         resume: Callable[[str], Awaitable[Container[EffectKey]]],
         paid_repeats: int | None = None,
+        sends: int | None = None,
+        quote: RunQuote | None = None,
     ) -> "JournaledRun":
         """Begin a run, or take one up. `resume` is told which run goes on, and says what of it was
-        not begun; `paid_repeats` is the rule that a new one keeps to."""
+        not begun; `paid_repeats`, `sends` and `quote` are what a new one keeps to."""
         program = new_program_id(now, secrets.token_bytes(10))
-        new = RunRecord(program, now, _command(), str(Path.cwd()), paid_repeats=paid_repeats)
+        rules: Any = {"paid_repeats": paid_repeats, "sends": sends, "quote": quote}
+        new = RunRecord(program, now, _command(), str(Path.cwd()), **rules)
         which = resume_target()
         if journal.shared:
             run = await _begun_in_shared(journal, new, which)
@@ -138,6 +152,7 @@ class JournaledRun:
             ceiling=ceiling,
             raised=self.run.raised,
             paid_repeats=self.run.paid_repeats,
+            sends=self.run.sends,
         )
 
     async def reopen(self, error: BaseException, replayed: Container[EffectKey]) -> None:
@@ -172,6 +187,13 @@ class JournaledRun:
                 return run
         return None
 
+    async def is_last(self) -> bool:
+        """Return whether no later run of this folder is unfinished in the journal of its user."""
+        journal, mine = self.journal, self.run
+        runs = await journal.runs() if journal.shared else ()
+        others = (run for run in runs if run.folder == mine.folder and run.ended_ms is None)
+        return all(run.started_ms <= mine.started_ms for run in others)
+
     def again(self) -> None:
         """Let the next runtime of this process take up this run, as one that goes on at once."""
         if self.run.program in _BEGUN:
@@ -192,6 +214,11 @@ class JournaledRun:
             f"again, or: vega resume{file} --skip to go on without, when the program is told that "
             "the call failed"
         )
+
+    async def give_up(self, now: int) -> None:
+        """Record that it was not begun, so that nobody goes on with it."""
+        await self.journal.end(now, is_given_up=True)
+        self.run = structs.replace(self.run, is_given_up=True)
 
     async def end(self, now: int, *, is_done: bool) -> None:
         """Record the end. A run that did not come to its end can be taken up again."""
@@ -254,6 +281,53 @@ def _shown(arguments: Any) -> str:  # noqa: ANN401
 # life or in the next, so nobody may find it in the journal before the program has come to it.
 
 
+class PastAnswers:
+    """The answers of another run, and the results of its tools and people, by what was asked and in
+    the order of its calls. Each is given once."""
+
+    def __init__(self, effects: Sequence[PastEffect]) -> None:
+        self._waiting: dict[tuple[str, str], deque[Answered]] = defaultdict(deque)
+        self._given: dict[EffectKey, Answered] = {}
+        for one in sorted(effects, key=_order):
+            if isinstance(one.outcome, Answered):
+                kept = structs.replace(one.outcome, charged=Money(0), kept=True)
+                self._waiting[one.kind, one.digest].append(kept)
+
+    @property
+    def given(self) -> int:
+        """Return how many were given."""
+        return len(self._given)
+
+    def leave_out(self, effects: Sequence[PastEffect]) -> None:
+        """Leave out what a run has kept already."""
+        for one in effects:
+            waiting = self._waiting.get((one.kind, one.digest))
+            if waiting and isinstance(one.outcome, Answered) and one.outcome.kept:
+                waiting.popleft()
+
+    def has(self, effect: Effect) -> bool:
+        """Return whether there is an answer to this request."""
+        return bool(self._waiting.get((type(effect.request).__name__, effect.digest)))
+
+    def take(self, effect: Effect) -> Answered | None:
+        """Return what this effect was answered, the same however often it is begun."""
+        if (given := self._given.get(effect.key)) is not None or not self.has(effect):
+            return given
+        waiting = self._waiting[type(effect.request).__name__, effect.digest]
+        answer = self._given[effect.key] = waiting.popleft()
+        return answer
+
+
+def _order(effect: PastEffect) -> tuple[Any, ...]:
+    """In the order of the calls; what the run did not come to stands last. Calls of one moment are
+    in the order of their places, numbers in them by value."""
+    parts = _NUMBER.split(effect.path)
+    place = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return not effect.committed, effect.claimed_ms, place
+
+
+_NUMBER = re.compile(r"(\d+)")
+_LOOK_AGAIN_S = 1.0
 _RECORDED = (AskHuman, CallModel, CallTool)
 """What costs money or a person's time, or touches the world; the rest is done again on resume."""
 
@@ -267,6 +341,12 @@ class EffectRecorder:
     ) -> None:
         self._journal = journal
         self._clock, self._backlog = clock, backlog
+        self.past: PastAnswers | None = None
+        """Answers of another run, which whoever comes to an equal request has in the order of the
+        program: so what is begun early has to wait."""
+        self.is_idle: Callable[[Container[EffectKey]], bool] = lambda _: False
+        """Says whether nothing goes on but what waits so, and time."""
+        self._held: dict[EffectKey, tuple[str, asyncio.Event]] = {}
         self.replayed: set[EffectKey] = set()
         self._speculative: dict[EffectKey, Effect] = {}
         self._set_aside: dict[EffectKey, EffectOutcome] = {}
@@ -293,8 +373,9 @@ class EffectRecorder:
         # The gate claims a new model call, in the transaction that reserves for it: one write less
         # for each call, and no claim of which the ledger knows nothing.
         if isinstance(effect.request, CallModel) and self._journal.is_new(effect.key):
-            self._unclaimed.add(effect.key)
-            return None
+            if (kept := await self._kept(self._journal, effect, now)) is None:
+                self._unclaimed.add(effect.key)
+            return kept
         found = await self._claimed(self._journal, effect, now)
         if found.changed:
             # A call ahead of its turn may have been guessed wrongly. Only when the program comes to
@@ -304,7 +385,42 @@ class EffectRecorder:
             self._changed.add(effect.key)
         if found.outcome is not None:
             self.replayed.add(effect.key)
-        return found.outcome
+            return found.outcome
+        return await self._kept(self._journal, effect, now)
+
+    async def _kept(self, journal: Journal, effect: Effect, now: int) -> EffectOutcome | None:
+        """Return the answer of another run, as one of this."""
+        past, is_call = self.past, isinstance(effect.request, CallModel)
+        if past is None or not is_call or not past.has(effect):
+            return None
+        if effect.key in self._speculative:
+            await self._turn_of(effect)
+        answer = past.take(effect)
+        if answer is not None:
+            with journal.atomically():
+                is_early = effect.key in self._speculative
+                claim = journal.claim(effect, now, speculative=is_early)
+                writes = claim, journal.record(effect.key, answer)
+            for write in writes:
+                await write
+            self.replayed.add(effect.key)
+        return answer
+
+    async def _turn_of(self, effect: Effect) -> None:
+        """Wait until the program comes to a call that was begun early. Where all that goes on waits
+        so, the program may wait for one of them, behind which others stand in line: the first by
+        its place goes on."""
+        key, event = effect.key, asyncio.Event()
+        self._held[key] = str(effect.path), event
+        try:
+            while not event.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), _LOOK_AGAIN_S)
+                is_first = min(self._held, key=lambda one: self._held[one][0]) == key
+                if is_first and self.is_idle(self._held):
+                    return
+        finally:
+            del self._held[key]
 
     async def _claimed(self, journal: Journal, effect: Effect, now: int) -> ClaimResult:
         speculative = effect.key in self._speculative
@@ -372,6 +488,8 @@ class EffectRecorder:
         recorded. It is to be begun at once: what is claimed after this must find it done."""
         effect = self._speculative.pop(key, None)
         outcome = self._set_aside.pop(key, None)
+        if key in self._held:
+            self._held[key][1].set()
         if self._journal is None:
             return
         if effect is None or outcome is None:

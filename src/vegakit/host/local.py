@@ -4,7 +4,7 @@ machine with them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -17,6 +17,7 @@ from vegakit.effects import (
     Effect,
     EffectRequest,
     RunCoroutine,
+    SetTimer,
     Start,
     changed,
 )
@@ -30,7 +31,7 @@ from vegakit.events import (
     in_program_order,
 )
 from vegakit.host.gate import Account
-from vegakit.host.journal import EffectRecorder
+from vegakit.host.journal import EffectRecorder, PastAnswers
 from vegakit.host.recovery import Backlog
 from vegakit.ids import EffectKey
 from vegakit.money import Money
@@ -62,6 +63,8 @@ _LOG = logging.getLogger("vegakit")
 _PATIENCE_S, _LEAST_PATIENCE_S = 5.0, 0.05
 """For the first task that does not end when it is cancelled; half of it for each one after, so that
 a program full of them is closed within ten seconds."""
+_MOST_IN_ORDER = 256
+"""To put thousands in order takes longer than a turn of the loop may."""
 
 
 class LocalHost:
@@ -126,6 +129,10 @@ class LocalHost:
     def replayed(self) -> set[EffectKey]:
         """The effects whose outcomes were in the journal before this incarnation of the program."""
         return self._recorder.replayed
+
+    def keep(self, past: PastAnswers) -> None:
+        """Answer model calls by what another run was answered, as far as that goes."""
+        self._recorder.past, self._recorder.is_idle = past, self._is_idle
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
         """Start an effect; a speculative one is not claimed before it is committed."""
@@ -198,7 +205,8 @@ class LocalHost:
         self._variables = copy_context()
 
     def take(self) -> Sequence[HostEvent]:
-        """Return what has arrived, in program order."""
+        """Return what has arrived, in program order. Of very much it is what arrived first, and the
+        rest is for the next turn of the loop, as if it had arrived then."""
         self._called = False
         if self._broken is not None:
             raise self._broken
@@ -207,7 +215,9 @@ class LocalHost:
             if self._arrived:
                 self._wake()
             return kept
-        events, self._arrived = self._arrived, []
+        events, self._arrived = self._arrived[:_MOST_IN_ORDER], self._arrived[_MOST_IN_ORDER:]
+        if self._arrived:
+            self._wake()
         return events if len(events) == 1 else in_program_order(events)
 
     def put_back(self, events: Sequence[HostEvent]) -> None:
@@ -281,6 +291,13 @@ class LocalHost:
                 self._fail(error)
         else:
             self._end(effect, outcome)
+
+    def _is_idle(self, held: Container[EffectKey]) -> bool:
+        """Return whether nothing goes on but time and what is held."""
+        return not (self._arrived or self._put_back) and all(
+            effect.key in held or isinstance(effect.request, SetTimer)
+            for effect in self._running.values()
+        )
 
     async def _commit(self, key: EffectKey) -> None:
         try:
@@ -404,7 +421,7 @@ def _name_of(effect: Effect) -> str:
 #                         └─ answers, news ─▶ on_action
 
 
-LONGEST_TURN_MS = 5
+LONGEST_TURN_MS = 4
 """How long is worked in one turn of the loop: with the longest single step it stays below the 20 ms
 that others may have to wait."""
 
@@ -420,23 +437,40 @@ class Driver:
         self.gate = TurnGate(lambda: host.now, LONGEST_TURN_MS)
         self.failure: Exception | None = None
         """A machine or journal that failed: the program does not go on."""
+        self._is_stepping = False
 
     def submit(self, event: Event) -> list[Action]:
         """Step the machine at once. What the step wants done is begun when this returns, not
         before."""
         if self.failure is not None:
             raise self.failure
-        actions = self.machine.step(event, self._host.now)
-        for action in actions:
-            if isinstance(action, Start):
-                self._host.start(action.effect, speculative=action.speculative)
-            elif isinstance(action, Commit):
-                self._host.commit(action.key)
-            elif isinstance(action, Cancel):
-                self._host.cancel(action.key, late=action.late)
-            else:
-                self._on_action(action)
+        outer, self._is_stepping = self._is_stepping, True
+        try:
+            actions = self.machine.step(event, self._host.now)
+            for action in actions:
+                if isinstance(action, Start):
+                    self._host.start(action.effect, speculative=action.speculative)
+                elif isinstance(action, Commit):
+                    self._host.commit(action.key)
+                elif isinstance(action, Cancel):
+                    self._host.cancel(action.key, late=action.late)
+                else:
+                    self._on_action(action)
+        finally:
+            self._is_stepping = outer
         return actions
+
+    def submit_between(self, event: Event) -> None:
+        """Step the machine, and not in the middle of a step: on Ctrl-C asyncio cancels a task in
+        its signal handler, which runs between any two instructions."""
+        if not self._is_stepping:
+            self.submit(event)
+        else:
+            asyncio.get_running_loop().call_soon(self._submit_late, event)
+
+    def _submit_late(self, event: Event) -> None:
+        if self.failure is None:
+            self.submit(event)
 
     async def run(self) -> None:
         """Step the machine by what arrives, until cancelled."""

@@ -1,5 +1,5 @@
 """Asks that wait for an answer, the context of each effect (its process, message, agent and span),
-and the files that are sent along with a prompt.
+the files that are sent along with a prompt, and what agents with memory keep of their answers.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vegakit.conversation import AssistantMessage, Media, ModelReply, ToolCall
+from vegakit.conversation import AssistantMessage, Conversation, Media, ModelReply, ToolCall
 from vegakit.effects import Effect
 from vegakit.errors import (
     AgentFailed,
@@ -32,7 +32,7 @@ from vegakit.host.effect_handlers import AskContext, StreamBuffer
 from vegakit.host.registry import Registry
 from vegakit.ids import EffectKey, SpanId, TraceId
 from vegakit.money import Dollars, Money
-from vegakit.ports import Tool
+from vegakit.ports import Memory, Tool
 from vegakit.program import (
     AgentBody,
     AgentReply,
@@ -43,6 +43,8 @@ from vegakit.program import (
     MessageFailed,
     Outcome,
     ProcessMessage,
+    ProgramAdmitted,
+    Remember,
     Returned,
     ToolBegan,
     ToolEnded,
@@ -177,14 +179,16 @@ class PendingAsks:
         else:
             waiting.set_result(_reply(outcome, waiting))
 
-    def on_tool(self, action: ToolBegan | ToolEnded | HistoryCompacted) -> None:
-        """Tell who streams that a tool was called or has returned, or that the conversation was
-        summed up."""
+    def on_tool(self, action: ToolBegan | ToolEnded | HistoryCompacted | ProgramAdmitted) -> None:
+        """Tell who streams that a tool was called or has returned, that a program begins, or that
+        the conversation was summed up."""
         context = self.context_of(action.ask)
         if context is None or context.buffer is None:
             return
         if isinstance(action, HistoryCompacted):
             context.buffer.push(action.history)
+        elif isinstance(action, ProgramAdmitted):
+            context.buffer.push(action.quote)
         elif isinstance(action, ToolBegan):
             called = ToolCalled(action.name, action.arguments, action.index, action.step)
             context.buffer.push(called)
@@ -457,3 +461,40 @@ def read_media(path: str | Path) -> Media:
     if (size := file.stat().st_size) > _MAX_BYTES:
         raise UserError(f"{file} has {size:,} bytes; at most {_MAX_BYTES:,} can be sent")
     return Media(kind, file.read_bytes())
+
+
+# What agents with memory say, kept beyond their program, by the path of each.
+
+
+class ConversationMemory:
+    """A turn is written once, under the word of its ask, and in the order of the answers."""
+
+    def __init__(self, memory: Memory, program: str, submit: Callable[[Event], object]) -> None:
+        self._memory = memory
+        self._program = program
+        self._submit = submit
+        self._last: asyncio.Task[None] | None = None
+
+    async def recall(self, path: str, limit: int) -> int:
+        """Recall a conversation, and return how many messages are known now."""
+        messages = tuple(await self._memory.load(path, limit))
+        if messages:
+            self._submit(Remember(path, Conversation(messages)))
+        return len(messages)
+
+    def on_reply(self, path: str, ask: str, reply: AgentReply) -> None:
+        """Remember what was said with a reply."""
+        before, key = self._last, f"{self._program}.{ask}"
+        messages = reply.conversation.messages[-reply.new :]
+
+        async def keep() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await self._memory.append(path, messages, key=key)
+
+        self._last = asyncio.ensure_future(keep())
+
+    async def aclose(self) -> None:
+        """Keep all that was said; what could not be kept is raised."""
+        if self._last is not None:
+            await self._last

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import structs
 
-from vegakit.conversation import Conversation, Text
+from vegakit.conversation import Text
 from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, rebuild_error
 from vegakit.events import EffectOutcome
@@ -24,8 +24,9 @@ from vegakit.host.agents import (
 )
 from vegakit.host.effect_handlers import EffectHandlers, current_part
 from vegakit.host.gate import Account
-from vegakit.host.local import LONGEST_TURN_MS, Driver, EffectHandler, LocalHost
+from vegakit.host.local import LONGEST_TURN_MS, Driver, LocalHost
 from vegakit.host.pending_asks import (
+    ConversationMemory,
     LocalEffectContexts,
     PendingAsk,
     PendingAsks,
@@ -36,11 +37,10 @@ from vegakit.host.registry import EphemeralPrograms, Registry, step_name
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
 from vegakit.money import Money
-from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule, ScopeRule
-from vegakit.ports import Memory
+from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
+from vegakit.ports import RunQuote
 from vegakit.program import (
     Action,
-    AgentReply,
     Answer,
     AskOnce,
     Bounds,
@@ -62,8 +62,8 @@ from vegakit.program import (
     ProcessSpawned,
     ProcessSpec,
     Program,
+    ProgramAdmitted,
     Prompt,
-    Remember,
     SendExitSignal,
     ShutDown,
     Spawn,
@@ -82,43 +82,6 @@ from vegakit.telemetry import Span
 
 if TYPE_CHECKING:
     from vegakit.host.deployment import Deployed
-
-# What agents with memory say, kept beyond their program, by the path of each.
-
-
-class ConversationMemory:
-    """A turn is written once, under the word of its ask, and in the order of the answers."""
-
-    def __init__(self, memory: Memory, program: str, submit: Callable[[Event], object]) -> None:
-        self._memory = memory
-        self._program = program
-        self._submit = submit
-        self._last: asyncio.Task[None] | None = None
-
-    async def recall(self, path: str, limit: int) -> int:
-        """Recall a conversation, and return how many messages are known now."""
-        messages = tuple(await self._memory.load(path, limit))
-        if messages:
-            self._submit(Remember(path, Conversation(messages)))
-        return len(messages)
-
-    def on_reply(self, path: str, ask: str, reply: AgentReply) -> None:
-        """Remember what was said with a reply."""
-        before, key = self._last, f"{self._program}.{ask}"
-        messages = reply.conversation.messages[-reply.new :]
-
-        async def keep() -> None:
-            if before is not None:
-                await asyncio.wait([before])
-            await self._memory.append(path, messages, key=key)
-
-        self._last = asyncio.ensure_future(keep())
-
-    async def aclose(self) -> None:
-        """Keep all that was said; what could not be kept is raised."""
-        if self._last is not None:
-            await self._last
-
 
 # The program of a runtime: it spawns processes, carries messages to them, and ends with them.
 
@@ -146,7 +109,7 @@ class ProgramRun:
         memory = services.memory
         self._memory = None if memory is None else ConversationMemory(memory, self.id, self._submit)
         on_reply = self._memory.on_reply if self._memory else None
-        self._asks = PendingAsks(services.tracer, self._submit, on_reply)
+        self._asks = PendingAsks(services.tracer, self._submit_between, on_reply)
         self._contexts = LocalEffectContexts(
             self.machine, self.registry, self._asks, services.tracer
         )
@@ -157,9 +120,9 @@ class ProgramRun:
             tell=self._on_action,
             warm=self._contexts.warm,
         )
-        handlers = performing.handlers
+        self._handlers = handlers = performing.handlers
         if is_resumed:
-            handlers[CallModel] = self._caught_up(handlers[CallModel])
+            self.rest_limits()
         journal = None if journaled is None else journaled.journal
         self.host = LocalHost(
             handlers,
@@ -184,14 +147,15 @@ class ProgramRun:
         self._deployed: dict[tuple[CompiledProgram, tuple[str, ...] | None], Deployed] = {}
         self._ephemeral = EphemeralPrograms(self.registry, lambda: self.machine)
 
-    def _caught_up(self, perform: EffectHandler) -> EffectHandler:
-        """The first call that is made and not replayed has the agents' own limits hold again."""
+    def rest_limits(self) -> None:
+        """Have the agents' own limits hold from the first call that is made and not replayed."""
+        perform, self.machine.state.replaying = self._handlers[CallModel], True
 
         async def first(effect: Effect, account: Account) -> EffectOutcome:
             self.machine.state.replaying = False
             return await perform(effect, account)
 
-        return first
+        self._handlers[CallModel] = first
 
     def spawn(
         self,
@@ -217,12 +181,16 @@ class ProgramRun:
         given: Sequence[Any],
         wallet: Money | None,
         allowed: Sequence[str] | None,
+        quote: RunQuote | None = None,
     ) -> Any:  # noqa: ANN401
-        """A function of a compiled program, as a process of its own. Arguments and result have the
-        form that values of programs have in JSON."""
-        deployed = await self._deploy(program, allowed)
+        """A function of a compiled program, as a process of its own, which keeps to its `quote`.
+        Arguments and result have the form that values of programs have in JSON."""
+        deployed = await self.deployed(program, allowed)
+        scope = self._scope_across_incarnations(function, wallet, quote and quote.wallet)
+        if wallet is not None and self._keeps_answers():
+            self._cap_outside(wallet)
+            wallet = None
         spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
-        scope = self._scope_across_incarnations(function, wallet)
         await self._driver.gate.enter()
         process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
@@ -230,16 +198,34 @@ class ProgramRun:
         finally:
             self._driver.submit(TerminateProcess(process.path, kill=True))
 
-    def _scope_across_incarnations(self, function: str, wallet: Money | None) -> ScopeId:
-        """Return the scope of a run that is recorded: its budget holds over all its incarnations,
-        whatever they spent."""
-        journaled = self._services.journaled
-        if wallet is None or journaled is None:
+    def _scope_across_incarnations(
+        self, function: str, wallet: Money | None, quoted: Money | None
+    ) -> ScopeId:
+        """Return the scope of a run: of its quote, which is less if it keeps answers, or else of
+        its budget if it is recorded. It holds over all its incarnations, whatever they spent."""
+        run = None if (journaled := self._services.journaled) is None else journaled.run
+        said = None if run is None or run.reused is None else run.reused.at_most
+        quoted = min((cap for cap in (quoted, said) if cap is not None), default=None)
+        if quoted is not None and wallet is not None and wallet <= quoted:
+            quoted = None  # what is said of a run that keeps answers may be its budget
+        cap = quoted if quoted is not None or run is None else wallet
+        if cap is None:
             return ScopeId("")
         number = self._equals[function] = self._equals.get(function, 0) + 1
-        cap = Money(wallet + journaled.run.raised)
-        name = f"{journaled.run.program}:{function}#{number}"
-        return self._services.budgets.across_incarnations(name, ScopeRule(cap))
+        name, budgets = f"{self.id}:{function}#{number}", self._services.budgets
+        return budgets.of_program(name, cap, quoted=quoted is not None)
+
+    def _keeps_answers(self) -> bool:
+        journaled = self._services.journaled
+        return journaled is not None and journaled.run.reused is not None
+
+    def _cap_outside(self, wallet: Money) -> None:
+        """Leave the budget of a run that keeps answers to the ledger, which these never meet: a
+        wallet would hold for each what it could cost, and refuse it. The program is told of it all
+        the same."""
+        state = self.machine.state
+        caps = [cap for cap in (state.bounds.ceiling, wallet + state.bounds.raised) if cap]
+        state.bounds = structs.replace(state.bounds, ceiling=min(caps))
 
     async def run_ephemeral(
         self, program: CompiledProgram, given: Sequence[Any], most: Grant, fuel: int
@@ -259,7 +245,8 @@ class ProgramRun:
         finally:
             self._ephemeral.leave(prefix)
 
-    async def _deploy(self, program: CompiledProgram, allowed: Sequence[str] | None) -> "Deployed":
+    async def deployed(self, program: CompiledProgram, allowed: Sequence[str] | None) -> "Deployed":
+        """Return the bodies of a program, made when they are first wanted."""
         # A program loads the language; processes that are agents do without.
         from vegakit.host.deployment import deploy, find_externals
 
@@ -508,6 +495,9 @@ class ProgramRun:
     def _submit(self, event: Event) -> list[Action]:
         return self._driver.submit(event)
 
+    def _submit_between(self, event: Event) -> None:
+        self._driver.submit_between(event)
+
     def _agent_at(self, path: str) -> Agent[Any] | None:
         process = self.machine.state.processes.get(path)
         if process is None or not self.registry.is_agent(process.spec.body):
@@ -538,7 +528,7 @@ class ProgramRun:
         match action:
             case Answer(ask, outcome):
                 self._asks.on_answer(ask, outcome)
-            case ToolBegan() | ToolEnded() | HistoryCompacted():
+            case ToolBegan() | ToolEnded() | HistoryCompacted() | ProgramAdmitted():
                 self._asks.on_tool(action)
             case Down(ref, _, reason):
                 watch = self._watches.get(ref)
@@ -568,7 +558,8 @@ class ProgramRun:
             # Hundreds of answers may arrive at once, and each may let the program look ahead anew.
             # What does not fit into this turn waits for the next, so that others' timers and
             # answers get theirs.
-            events, ends = self.host.take(), self.host.now + LONGEST_TURN_MS
+            ends = self.host.now + LONGEST_TURN_MS
+            events = self.host.take()
             for number, event in enumerate(events, start=1):
                 self._driver.submit(event)
                 if number < len(events) and self.host.now >= ends:

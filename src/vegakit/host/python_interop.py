@@ -38,7 +38,7 @@ from vegakit.lang import (
 )
 from vegakit.money import NANOS, dollars, format_money
 from vegakit.ports import AuditLevel, Tool
-from vegakit.program import LANGUAGES, MOST_BYTES, ProgramRights
+from vegakit.program import AT_MOST, LANGUAGES, MOST_BYTES, TYPICAL, ProgramRights
 from vegakit.records import to_json
 from vegakit.tools import FunctionTool, ToolRights, function_tool
 
@@ -177,6 +177,8 @@ class _Reader:
                 return self._list(schema)
             case "object":
                 return self._object(schema)
+            case "string" if "maxLength" in schema:
+                return Plain("str", schema["maxLength"])
             case str(name) if name in _PLAIN:
                 return _PLAIN[name]
             case other:
@@ -209,7 +211,7 @@ class _Reader:
 
     def _object(self, schema: Schema) -> Type:
         if "properties" not in schema:
-            return MapOf(self.read(_others(schema)))
+            return MapOf(self.read(_others(schema)), schema.get("maxProperties"))
         name = schema.get("title", "")
         required = schema.get("required", ())
         fields: list[tuple[str, Type]] = []
@@ -292,6 +294,7 @@ def run_program(
     tools: "Iterable[ToolLike]" = (),
     *,
     max_cost: str | float = "$1",
+    admit: str = AT_MOST,
     may: ProgramRights = _NOTHING,
     models: Sequence[str] = (),
     types: Iterable[Any] = (),
@@ -305,7 +308,9 @@ def run_program(
 ) -> "RunProgram":
     """A program may ask `agents` by name, call `tools` (functions of Python) and knows `types`;
     `may` is what its own code may touch below `root`. It costs `max_cost` at most, and runs for
-    `timeout` seconds at most. It may declare agents of its own, on the models of `agents` or on
+    `timeout` seconds at most. It is accepted if all that it may cost is within that; with
+    `admit="typical"` if what it usually costs is: what does not fit any more is refused then while
+    it runs. It may declare agents of its own, on the models of `agents` or on
     `models`, with tools of `tools` or written beside them. `most` programs may run in one turn, and
     `nested` deep inside each other. They are written in one of `languages`; with `teach` the model
     is told the first of them."""
@@ -313,6 +318,7 @@ def run_program(
         tuple(agents),
         tuple(tools),
         max_cost,
+        admit,
         may,
         tuple(models),
         tuple(types),
@@ -338,6 +344,7 @@ class RunProgram(AuthorTool):
         agents: "tuple[Agent[Any], ...]",
         tools: "tuple[ToolLike, ...]",
         max_cost: str | float,
+        admit: str,
         may: ProgramRights,
         models: tuple[str, ...],
         types: tuple[Any, ...],
@@ -353,6 +360,9 @@ class RunProgram(AuthorTool):
         _check(agents, tools, most, nested, timeout_ms)
         if not languages or not set(languages) <= LANGUAGES.keys():
             raise UserError(f"languages are some of: {', '.join(LANGUAGES)}")
+        if admit not in (AT_MOST, TYPICAL):
+            raise UserError(f"there is no admit={admit!r}; write {AT_MOST!r} or {TYPICAL!r}")
+        self.admit = admit
         self.agents, self.models = agents, models
         self.cost, self.may = dollars(max_cost), may
         self.most, self.nested, self.timeout_ms = most, nested, timeout_ms
@@ -380,10 +390,15 @@ class RunProgram(AuthorTool):
         return (
             "Write a program and run it: loops, conditions and many agents at once, for what "
             "would take many calls one by one. It is checked and priced before its first call, may "
-            f"cost at most {format_money(self.cost)}, and gives back its result, what it printed "
-            "and what it spent. If it is refused, fix the source as the text says and send "
-            "all of it again."
+            f"cost at most {format_money(self.cost)}{self._at_cap()}, and gives back its result, "
+            "what it printed and what it spent. If it is refused, fix the source as the text says "
+            "and send all of it again."
         )
+
+    def _at_cap(self) -> str:
+        """Return what happens at the cap, where it may be reached."""
+        usually = " (what it usually costs is compared; a send that does not fit fails with "
+        return f"{usually}BudgetExceeded)" if self.admit == TYPICAL else ""
 
 
 def _parameters(languages: tuple[str, ...]) -> dict[str, Any]:

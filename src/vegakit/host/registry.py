@@ -15,7 +15,7 @@ from vegakit.host.limiter import ModelRegistry
 from vegakit.host.services import AgentStandIn, CompiledProgram
 from vegakit.money import Money
 from vegakit.policy import ChildType, Grant
-from vegakit.ports import Tool
+from vegakit.ports import Tool, tokenizer_of
 from vegakit.program import (
     AgentBody,
     Author,
@@ -220,9 +220,12 @@ class Registry:
                     price_of(other),
                     other.bound_input,
                     registry.retry_of(agent, other),
+                    tokenizer_of(other),
                 )
                 for other in others
             ),
+            tokenizer=tokenizer_of(model),
+            shared=agent.shared,
         )
 
     def _guard(self, agent: Agent[Any]) -> str:

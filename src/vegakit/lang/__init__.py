@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         KnownRun as KnownRun,
         main_params as main_params,
     )
+    from vegakit.lang.analysis.cost_typical import typical_cost as typical_cost
     from vegakit.lang.analysis.dataflow import (
         DataflowGraph as DataflowGraph,
         DataflowLink as DataflowLink,
@@ -45,24 +46,38 @@ if TYPE_CHECKING:
         Manifest as Manifest,
         ModuleEffects as ModuleEffects,
         conflict as conflict,
+        file_path as file_path,
         joined as joined,
         manifest_of as manifest_of,
+        on_path as on_path,
     )
-    from vegakit.lang.analysis.quotes import cost_of_round as cost_of_round, quote as quote
+    from vegakit.lang.analysis.quotes import (
+        budget_of_main as budget_of_main,
+        cost_of_round as cost_of_round,
+        quote as quote,
+        sends_of as sends_of,
+        tightenings as tightenings,
+        with_typical as with_typical,
+    )
     from vegakit.lang.analysis.speculation import (
         CARVES as CARVES,
         PAUSES as PAUSES,
+        SENDS as SENDS,
         STOPS as STOPS,
         SpeculationRules as SpeculationRules,
         changes as changes,
-        is_followed as is_followed,
         only_reads as only_reads,
+    )
+    from vegakit.lang.check.rights import (
+        denied_calls as denied_calls,
+        faults_of_rules as faults_of_rules,
     )
     from vegakit.lang.check.symbols import Checked as Checked, signature_text as signature_text
     from vegakit.lang.codegen.bytecode import (
         AgentSpec as AgentSpec,
         CompiledTool as CompiledTool,
         Function as Function,
+        Handler as Handler,
         Module as Module,
         Op as Op,
         Rights as Rights,
@@ -77,6 +92,7 @@ if TYPE_CHECKING:
         TooMuchWorkError as TooMuchWorkError,
         as_json as as_json,
         render as render,
+        spare_steps as spare_steps,
         step_limit as step_limit,
     )
     from vegakit.lang.frontends import (
@@ -84,7 +100,19 @@ if TYPE_CHECKING:
         declared_nodes as declared_nodes,
     )
     from vegakit.lang.language_card import card as card
-    from vegakit.lang.library import CATCHABLE as CATCHABLE, CONFIRM as CONFIRM, LIBRARY as LIBRARY
+    from vegakit.lang.library import (
+        CATCHABLE as CATCHABLE,
+        CONFIRM as CONFIRM,
+        LIBRARY as LIBRARY,
+        in_project as in_project,
+    )
+    from vegakit.lang.pieces import (
+        IT as IT,
+        PIECE_FILE as PIECE_FILE,
+        Piece as Piece,
+        PieceByPiece as PieceByPiece,
+        is_open as is_open,
+    )
     from vegakit.lang.python.load_time import (
         LoadTimeCode as LoadTimeCode,
         load_time_code as load_time_code,
@@ -123,6 +151,7 @@ if TYPE_CHECKING:
         Signature as Signature,
         StreamOf as StreamOf,
         Type as Type,
+        type_label as type_label,
     )
 
 
@@ -138,22 +167,28 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "analysis.dataflow_statements": "dataflow_of",
         "analysis.effects": (
-            "EffectClass EffectSet Manifest ModuleEffects NO_EFFECTS conflict joined manifest_of"
+            "EffectClass EffectSet Manifest ModuleEffects NO_EFFECTS conflict file_path joined "
+            "manifest_of on_path"
         ),
         "analysis.cost_statements": "KnownRun main_params",
-        "analysis.quotes": "cost_of_round quote",
-        "analysis.speculation": (
-            "CARVES PAUSES STOPS SpeculationRules changes is_followed only_reads"
-        ),
+        "analysis.cost_typical": "typical_cost",
+        "analysis.quotes": "budget_of_main cost_of_round quote sends_of tightenings with_typical",
+        "analysis.speculation": ("CARVES PAUSES SENDS STOPS SpeculationRules changes only_reads"),
+        "check.rights": "denied_calls faults_of_rules",
         "check.symbols": "Checked signature_text",
-        "codegen.bytecode": ("AgentSpec CompiledTool Function Module Op Rights SupervisorSpec"),
+        "codegen.bytecode": (
+            "AgentSpec CompiledTool Function Handler Module Op Rights SupervisorSpec"
+        ),
         "codegen.compiler": "compile_program",
         "codegen.disassembler": "disassemble",
         "codegen.verifier": "from_vgb to_vgb",
-        "diagnostics": "Diagnostic MOST_STEPS TooMuchWorkError as_json render step_limit",
+        "diagnostics": (
+            "Diagnostic MOST_STEPS TooMuchWorkError as_json render spare_steps step_limit"
+        ),
         "frontends": "check_program declared_nodes",
         "language_card": "card",
-        "library": "CATCHABLE CONFIRM LIBRARY",
+        "library": "CATCHABLE CONFIRM LIBRARY in_project",
+        "pieces": "IT PIECE_FILE Piece PieceByPiece is_open",
         "python.load_time": "LoadTimeCode load_time_code",
         "python.lowering": "lower",
         "python.printer_program": "to_python to_vega",
@@ -162,7 +197,8 @@ __getattr__, __dir__ = lazy_exports(
         "syntax.parser": "parse",
         "types": (
             "ANY BOOL ChoiceOf DURATION FLOAT FutureOf INT ListOf MONEY MapOf NOTHING NULL "
-            "OptionalOf Parameter Plain ProcessOf RecordOf STR Signature StreamOf Type"
+            "OptionalOf Parameter Plain ProcessOf RecordOf STR Signature StreamOf Type "
+            "type_label"
         ),
     },
 )

@@ -65,7 +65,7 @@ _RARE = frozenset(
     "trace::set_attribute str::pad_left str::pad_right str::repeat list::remove_at list::insert "
     "list::without_nulls list::at str::at math::ratio math::floor_div math::mod math::sqrt "
     "math::pow time::seconds time::of_seconds map::merge map::get_or "
-    "map::remove str::count list::count list::flatten list::index_of".split()
+    "map::remove str::count list::sort_with list::count list::flatten list::index_of".split()
 )
 """`len`, `in` and `+` do the same, or few programs need them."""
 
@@ -156,7 +156,7 @@ PYTHON = SyntaxStyle(
 # most functions of a space take first is said once, in its head.
 
 
-LEFT_OUT = frozenset({"on_exceed", "resend_unknown", "probes", "priority", "effort"})
+LEFT_OUT = frozenset("on_exceed resend_unknown probes priority effort tokens slots burst".split())
 """Settings for which a card has no room: what holds without them is what most programs want."""
 
 
@@ -235,7 +235,7 @@ agent Reviewer {
     budget $0.05
 }
 
-// Bounded lists and loops make the price known: [T; 20] has at most 20 items.
+// Bounds make the price known: [T; 20] has at most 20 items.
 fn main(paths: [str; 20]) -> int budget $2.00 {
     let high = 0;
     for path in paths {
@@ -285,32 +285,34 @@ let names = [for k in sizes if sizes[k] > 1 { str::upper(k) }];
 print([for name in names { Guide <- "What is {name}?" }]);
 ```
 
-- Types: int float money (`$1.50`) duration (`30s`) str bool null, `"a" | "b"`, `T?`, `[T]`,
-  `[T; 9]`, `{str: T}`, records: `Finding(line: 1, severity: "low")`. Parameters need a type,
-  `let` does not. A program is `fn main` or statements at top level.
+- Types: int float money (`$1.50`) duration (`30s`) str (`str; 9`) bool null, `"a" | "b"`, `T?`,
+  `[T]`, `[T; 9]`, `{str: T; 9}`, records: `Finding(line: 1, severity: "low")`. Parameters need
+  a type, `let` does not. A program is `fn main`, or statements.
 - Values are copies: `xs = xs + [x];` `m["k"] = 1;` `r.line = 2;`. int / int truncates.
-- `agent <- text` is text; `as T`, or `let x: T =`, makes the answer typed. With it may stand
+- `agent <- text` is text; `as T`, or `let x: T =`, makes the answer typed. It takes
   `timeout 30s` and `budget $0.01`. `value as T` checks what is `any`.
-- A null is tested first: `x != null`, `x ?? other`. `human::ask` is null when nobody answered.
+- `race y in [a <- t, b <- t] if len(y) > 3` is the first good answer, the rest cancelled;
+  none: LimitReached.
+- A null is tested first: `x != null`, `x ?? other`. `human::ask` may be null.
 - Rights: hosts and commands are named, `may [net::get] allowed_hosts ["a.com", "b.com:81"]` and
-  `may [process::exec] allowed_commands ["git log **"]`, for the file or a `fn`. Paths lie in the
-  project; `file::list` gives paths to read.
-- `exec` is one command, no shell; a bad exit raises ToolFailed. `exec::run` gives Ran (code, out,
-  err) instead; so does `exec::look`, for commands that only read.
-- Refused: wrong types, rights that are not declared, `&&` `||` `!` `++` `?:`, single quotes,
-  classes, lambdas. A send in a `while` without `limit`, or in a loop over a list without a bound,
-  has no price: bound it by `list::take(xs, 20)`, or cap it by `session budget` or `fn ... budget`.
+  `may [process::exec] allowed_commands ["git log **"]` (* is a word), for the file or a `fn`.
+  Paths lie in the project; `file::list` gives paths to read.
+- `exec` is one command, no shell; a bad exit raises ToolFailed. `exec::run`, and `exec::look` for
+  commands that only read, give Ran (code, out, err).
+- Refused: `&&` `||` `!` `++` `?:`, single quotes, classes, lambdas. A send in a
+  `while` without `limit`, or in a loop over a list without a bound, has no price: bound it by
+  `list::take(xs, 20)`, or cap it by `session budget` or `fn ... budget`.
 - Other statements: `for i, x in xs`, `break`, `continue`, `else if`, `try { } catch Kind(why) { }`.
 - An agent has, without commas: <agent>  tools [page]  <blocks>.
 - Errors to catch: <errors>. `fail(why)` raises Failed.
 
 Library (O has an order, N is a number, T anything; `to?` may be left out; a head such as
-`(text: str)` gives the type of `text`; Response has status and body; `sort_by(xs, "line")`):
+`(text: str)` gives the type of `text`; Response has status and body):
 <library>
 """
 
 PYTHON_PAGE = """\
-# Vega programs in Python, on a card
+# Vega in Python on a card
 
 A program asks agents. It is a Python file in a small subset, checked and priced before its first
 call, and held to its price and rights. Write plain sequential code: calls that do not need each
@@ -334,7 +336,7 @@ reviewer = Agent(
 )
 
 
-# Bounded lists and loops make the price known: MaxLen(20) is at most 20 items.
+# Bounds make the price known: MaxLen(20) is at most 20 items, or characters of a str.
 @program(may=["fs::read"], allowed_paths=["src/**"], budget="$2")
 def main(paths: Annotated[list[str], MaxLen(20)]) -> int:
     high = 0
@@ -395,26 +397,28 @@ def main() -> None:
   `vega.Money`, `vega.Duration`. Amounts and times are text, `"$1.50"`, `"30s"`, or to reckon with
   `vega.money("$1.50")`, `vega.duration("30s")`.
 - `a(text)` is text, `a.ask(text, returns=T)` is typed; both take `timeout="30s"`, `budget="$0.01"`.
+- `race(a(t), b(t), good=lambda y: len(y) > 3)` is the first good answer, the rest cancelled;
+  none: LimitReached.
 - Python that may be used: `for i, x in enumerate(xs)`, `for k, v in d.items()`, `range(n)`,
   `[f(x) for x in xs if x > 1]`, `xs = xs + [x]`, `d["k"] = 1`, `xs[-1]`, `xs[1:3]`, `a // b`,
   `x in xs`, f-strings, `", ".join(words)`, `sorted(xs, key=lambda x: x.line)`,
   sum min max, <own>.
 - Rights: hosts and commands are named, `may=["net::get"], allowed_hosts=["a.com", "b.com:81"]` and
-  `may=["process::exec"], allowed_commands=["git log **"]`. Paths lie in the project;
-  `vega.file.list` gives paths to read.
-- `vega.exec` is one command, no shell; a bad exit raises ToolFailed. `vega.exec.run` gives Ran
-  (code, out, err); so does `vega.exec.look`, for commands that only read.
-- `vega.text(x)` is the text of any value, `vega.default(x, 0)` replaces a None,
-  `vega.cast(value, T)` checks what is Any.
-- Refused: `if xs:` (write `len(xs) > 0`), other lambdas, def in def, methods,
-  async, yield, match, del, tuples, sets, `:=`, `*args`, other imports. A send in a `while` without
+  `may=["process::exec"], allowed_commands=["git log **"]` (* is a word). Paths lie in the project;
+  `vega.file.list` gives paths.
+- `vega.exec` is one command, no shell; a bad exit raises ToolFailed. `vega.exec.run`, and
+  `vega.exec.look` for commands that only read, give Ran (code, out, err).
+- `vega.text(x)`; `vega.default(x, 0)` replaces None;
+  `vega.cast(value, T)` checks it.
+- Refused: `if xs:` (write `len(xs) > 0`), other lambdas, methods, async, match,
+  tuples, sets, `:=`, `*args`. A send in a `while` without
   `vega.limit(5, condition)`, or in a loop over a list without MaxLen, has no price: bound it by
   `vega.list.take(xs, 20)`, or cap it by `with session(budget="$1"):` or `@program(budget="$1")`.
 - An agent has: <agent>, tools=[page], <blocks>.
 - Errors: <errors>.
 
 Library (O has an order, T is anything; a head such as `(text: str)` types `text`; Response has
-status and body):
+status, body):
 <library>
 """
 

@@ -95,6 +95,8 @@ list::sort(items: [O], descending: bool = null) -> [O]
     From small to large, or the other way round.
 list::sort_by(items: [T], field: str, descending: bool = null) -> [T]
     Records or maps by one field, nulls last; items that are equal in it keep their order.
+list::sort_with(items: [T], keys: [O], descending: bool = null) -> [T]
+    Items by the keys beside them, one for each; items whose keys are equal keep their order.
 list::reverse(items: [T]) -> [T]
     From back to front.
 list::unique(items: [T]) -> [T]
@@ -112,7 +114,7 @@ list::index_of(items: [T], item: T) -> int?
 list::count(items: [T], item: T) -> int
     How often `item` occurs.
 list::sum(items: [N]) -> N
-    All added up; of no items it raises ValueError.
+    All added up; of no items 0, `0.0`, `$0` or `0ms`, as their type is.
 list::min(items: [O]) -> O?
     The smallest; null when there is none.
 list::max(items: [O]) -> O?
@@ -281,3 +283,11 @@ VEGA_ERRORS = tuple(
 )
 
 CATCHABLE = (*VEGA_ERRORS, *BUILTIN_ERRORS)
+
+PROJECT = "/project/"
+"""The folder of the project as programs may name it, wherever it lies."""
+
+
+def in_project(path: str) -> str:
+    """Return a path, or a rule for paths, from the folder of the project on."""
+    return path.removeprefix(PROJECT)

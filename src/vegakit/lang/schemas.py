@@ -4,7 +4,7 @@ arguments as arguments of `main` (pure).
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -66,21 +66,26 @@ class _Misfit(Exception):  # noqa: N818
 def schema_of(kind: types.Type) -> dict[str, Any]:
     """Return the JSON schema of a type."""
     match kind:
-        case types.Plain(name=name) if name in _SCHEMAS:
-            return dict(_SCHEMAS[name])
+        case types.Plain(name=name, most=most) if name in _SCHEMAS:
+            return {**_SCHEMAS[name], **_bound("maxLength", most)}
         case types.OptionalOf(inner=inner):
             return {"anyOf": [schema_of(inner), {"type": "null"}]}
         case types.ListOf(inner=inner, most=most):
-            bound = {} if most is None else {"maxItems": most}
-            return {"type": "array", "items": schema_of(inner), **bound}
-        case types.MapOf(inner=inner):
-            return {"type": "object", "additionalProperties": schema_of(inner)}
+            return {"type": "array", "items": schema_of(inner), **_bound("maxItems", most)}
+        case types.MapOf(inner=inner, most=most):
+            held = _bound("maxProperties", most)
+            return {"type": "object", "additionalProperties": schema_of(inner), **held}
         case types.ChoiceOf(choices=choices):
             return {"type": "string", "enum": list(choices)}
         case types.RecordOf(fields=fields):
             return _object({name: schema_of(field) for name, field in fields})
         case _:
             raise BugError(f"{kind} has no JSON form; the checker refuses it where JSON is needed")
+
+
+def _bound(name: str, most: int | None) -> dict[str, int]:
+    """JSON Schema counts the length of a text in characters, as Vega does."""
+    return {} if most is None else {name: most}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -102,8 +107,156 @@ def answer_of(kind: types.Type, given: Json) -> Json | Problem:
     """Return the value in an answer that was asked for by `answer_schema`."""
     if isinstance(kind, types.RecordOf):
         return value_of(kind, given)
-    found = value_of(types.RecordOf("the answer", (("result", kind),)), given)
+    found = value_of(_whole_answer(kind), given)
     return found["result"] if isinstance(found, dict) else found
+
+
+def _whole_answer(kind: types.Type) -> types.RecordOf:
+    return types.RecordOf("the answer", (("result", kind),))
+
+
+# What is said of a misfit, and how long that is at most.
+
+
+_SHOWN_CHARS, _UTF8_BYTES = 40, 4
+_LONGEST_NUMBER = len("-1.7976931348623157e+308")
+_MONEY_PROBLEM = 1_000
+_TOO_DEEP = f"nested more than {_DEEPEST} deep"
+_TOO_LARGE = "expected a whole number of 64 bits, this is larger"
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "null": "null",
+    "duration": "a time such as 500ms, 30s, 5m, 2h or 1d",
+    "file": "the path of a file",
+}
+
+
+def problem_bytes(kind: types.Type, answer: int) -> int:
+    """Return how many bytes the problem of an answer of so many bytes has at most. What its path
+    names and what it shows share the answer."""
+    if not isinstance(kind, types.RecordOf):
+        kind = _whole_answer(kind)
+    below = max(_in_fields(kind, answer, answer), default=0)
+    return max(_misfit_bytes(kind, answer), len(": ") - len(".") + below, len("it is not JSON"))
+
+
+def _longest_problem(kind: types.Type, given: int, answer: int) -> int:
+    """Return how much is said of a part of an answer, which is given in so many bytes, with the
+    path from there. No byte makes that longer by more than one; so a key in the path may well have
+    all of them but one."""
+    own = _misfit_bytes(kind, given)
+    match kind:
+        case types.OptionalOf(inner=inner):
+            return _longest_problem(inner, given, answer)
+        case types.ListOf(inner=inner):
+            return max(own, len(f"[{answer}]") + _longest_problem(inner, given - 2, answer))
+        case types.MapOf(inner=inner):
+            key = max(given - len('{"":0}'), 0)
+            return max(own, len(".") + key + _longest_problem(inner, 1, answer))
+        case types.RecordOf():
+            return max(own, max(_in_fields(kind, given, answer), default=0))
+        case _:
+            return own
+
+
+def _in_fields(kind: types.RecordOf, given: int, answer: int) -> Iterator[int]:
+    """Yield the longest problem in each field. A record is looked into where all is there that must
+    be, in a byte or more."""
+    sizes = {name: len(f',"{name}":0'.encode()) for name, _ in kind.fields}
+    needed = sum(sizes[name] for name, of in kind.fields if not isinstance(of, types.OptionalOf))
+    for name, of in kind.fields:
+        others = needed + (sizes[name] if isinstance(of, types.OptionalOf) else 0)
+        if (left := given - others) > 0:
+            yield len(f".{name}".encode()) + _longest_problem(of, left, answer)
+
+
+def _misfit_bytes(kind: types.Type, given: int) -> int:
+    """Return how much is said of a part alone."""
+    shown = max(_LONGEST_NUMBER, _shown_bytes(given))
+    match kind:
+        case types.Plain(name="money"):
+            return _MONEY_PROBLEM
+        case types.Plain(name="any"):
+            return max(len(_TOO_DEEP), len(_TOO_LARGE))
+        case types.Plain(name=name, most=most):
+            return max(len(_expected(_EXPECTED[name])) + shown, _held_bytes(most, given))
+        case types.ListOf(most=most):
+            return max(len(_expected("a list")) + shown, _held_bytes(most, given))
+        case types.MapOf(most=most):
+            return max(len(_expected("an object")) + shown, _held_bytes(most, given))
+        case types.ChoiceOf(choices=choices):
+            return max(len(_not_one_of(choices, "", close).encode()) for close in choices) + shown
+        case types.RecordOf():
+            return _record_bytes(kind, shown, _shown_bytes(given - len("{:0}")))
+        case _:
+            return 0
+
+
+def _record_bytes(kind: types.RecordOf, shown: int, key: int) -> int:
+    names = [name for name, _ in kind.fields]
+    said = [(_expected(_fields_of(kind)), shown), *((_missing(name), 0) for name in names)]
+    said += [(_no_field(kind, "", close), key) for close in ("", *names)]
+    return max(len(text.encode()) + more for text, more in said)
+
+
+def _shown_bytes(given: int) -> int:
+    """Return the bytes of a text that is shown; what else is shown has no more, but for numbers."""
+    return min(given, len('""') + _SHOWN_CHARS * _UTF8_BYTES)
+
+
+def _held_bytes(most: int | None, given: int) -> int:
+    return 0 if most is None else len(_too_many(most, given, "characters"))
+
+
+def _expected(what: str, shown: str = "") -> str:
+    return f"expected {what}, got {shown}"
+
+
+def _fields_of(kind: types.RecordOf) -> str:
+    return f"an object with the fields of {kind.name}"
+
+
+def _missing(name: str) -> str:
+    return f"the field {name} is missing"
+
+
+def _no_field(kind: types.RecordOf, shown: str, close: str) -> str:
+    names = ", ".join(name for name, _ in kind.fields)
+    meant = f"did you mean {close}?" if close else f"there are: {names}"
+    return f"{shown} is not a field of {kind.name}; {meant}"
+
+
+def _not_one_of(choices: tuple[str, ...], shown: str, close: str) -> str:
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    meant = f'; did you mean "{close}"?' if close else ""
+    return f"expected one of {listed}, got {shown}{meant}"
+
+
+def _too_many(most: int, count: int, what: str) -> str:
+    return f"expected at most {most} {what}, got {count}"
+
+
+def _shown(given: Json) -> str:
+    match given:
+        case None:
+            return "null"
+        case bool():
+            return "true" if given else "false"
+        case str():
+            is_short = len(given) <= _SHOWN_CHARS
+            return f'"{given}"' if is_short else f'"{given[: _SHOWN_CHARS - 3]}…"'
+        case list():
+            return f"a list of {len(given)}"
+        case dict():
+            return "an object"
+        case _:
+            return f"{given}"[:_SHOWN_CHARS]
+
+
+# JSON as a value of a type.
 
 
 def value_of(kind: types.Type, given: Json) -> Json | Problem:
@@ -116,14 +269,17 @@ def value_of(kind: types.Type, given: Json) -> Json | Problem:
 
 def _value(kind: types.Type, given: Json) -> Json:
     match kind:
-        case types.Plain(name=name):
-            return _PLAIN[name](given)
+        case types.Plain(name=name, most=most):
+            value = _PLAIN[name](given)
+            if isinstance(value, str):
+                _hold(len(value), most, "characters")
+            return value
         case types.OptionalOf(inner=inner):
             return None if given is None else _value(inner, given)
         case types.ListOf(inner=inner, most=most):
             return _list(given, inner, most)
-        case types.MapOf(inner=inner):
-            return _map(given, inner)
+        case types.MapOf(inner=inner, most=most):
+            return _map(given, inner, most)
         case types.ChoiceOf(choices=choices):
             return _choice(given, choices)
         case types.RecordOf():
@@ -142,14 +298,19 @@ def _below(path: str, kind: types.Type, given: Json) -> Json:
 def _list(given: Json, inner: types.Type, most: int | None) -> Json:
     if not isinstance(given, list):
         raise _wrong("a list", given)
-    if most is not None and len(given) > most:
-        raise _Misfit(f"expected at most {most} items, got {len(given)}")
+    _hold(len(given), most, "items")
     return [_below(f"[{at}]", inner, item) for at, item in enumerate(given)]
 
 
-def _map(given: Json, inner: types.Type) -> Json:
+def _hold(count: int, most: int | None, what: str) -> None:
+    if most is not None and count > most:
+        raise _Misfit(_too_many(most, count, what))
+
+
+def _map(given: Json, inner: types.Type, most: int | None) -> Json:
     if not isinstance(given, dict):
         raise _wrong("an object", given)
+    _hold(len(given), most, "keys")
     return _escaped({key: _below(f".{key}", inner, item) for key, item in given.items()})
 
 
@@ -168,24 +329,20 @@ def _marked(kind: str, of: Json) -> Json:
 def _choice(given: Json, choices: tuple[str, ...]) -> Json:
     if isinstance(given, str) and given in choices:
         return given
-    listed = ", ".join(f'"{choice}"' for choice in choices)
     close = nearest(given, choices) if isinstance(given, str) else ""
-    meant = f'; did you mean "{close}"?' if close else ""
-    raise _Misfit(f"expected one of {listed}, got {_shown(given)}{meant}")
+    raise _Misfit(_not_one_of(choices, _shown(given), close))
 
 
 def _record(given: Json, kind: types.RecordOf) -> Json:
     if not isinstance(given, dict):
-        raise _wrong(f"an object with the fields of {kind.name}", given)
+        raise _wrong(_fields_of(kind), given)
     names = [name for name, _ in kind.fields]
     for key in given:
         if key not in names:
-            close = nearest(key, names)
-            meant = f"did you mean {close}?" if close else f"there are: {', '.join(names)}"
-            raise _Misfit(f"{_shown(key)} is not a field of {kind.name}; {meant}")
+            raise _Misfit(_no_field(kind, _shown(key), nearest(key, names)))
     for name, field in kind.fields:
         if name not in given and not isinstance(field, types.OptionalOf):
-            raise _Misfit(f"the field {name} is missing")
+            raise _Misfit(_missing(name))
     return {name: _below(f".{name}", field, given.get(name)) for name, field in kind.fields}
 
 
@@ -193,15 +350,15 @@ def _int(given: Json) -> Json:
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if not isinstance(given, int) or isinstance(given, bool):
-        raise _wrong("a whole number", given)
+        raise _wrong(_EXPECTED["int"], given)
     if not _LEAST <= given <= _MOST:
-        raise _Misfit("expected a whole number of 64 bits, this is larger")
+        raise _Misfit(_TOO_LARGE)
     return given
 
 
 def _float(given: Json) -> Json:
     if not isinstance(given, int | float) or isinstance(given, bool):
-        raise _wrong("a number", given)
+        raise _wrong(_EXPECTED["float"], given)
     try:
         number = float(given)
     except OverflowError:
@@ -213,19 +370,19 @@ def _float(given: Json) -> Json:
 
 def _str(given: Json) -> Json:
     if not isinstance(given, str):
-        raise _wrong("a string", given)
+        raise _wrong(_EXPECTED["str"], given)
     return given
 
 
 def _bool(given: Json) -> Json:
     if not isinstance(given, bool):
-        raise _wrong("true or false", given)
+        raise _wrong(_EXPECTED["bool"], given)
     return given
 
 
 def _null(given: Json) -> Json:
     if given is not None:
-        raise _wrong("null", given)
+        raise _wrong(_EXPECTED["null"], given)
     return None
 
 
@@ -241,19 +398,19 @@ def _money(given: Json) -> Json:
 def _duration(given: Json) -> Json:
     match = _DURATION.fullmatch(given.strip()) if isinstance(given, str) else None
     if match is None:
-        raise _wrong("a time such as 500ms, 30s, 5m, 2h or 1d", given)
+        raise _wrong(_EXPECTED["duration"], given)
     return _marked("duration", int(match[1]) * UNITS_MS[match[2]])
 
 
 def _file(given: Json) -> Json:
     if not isinstance(given, str) or not given:
-        raise _wrong("the path of a file", given)
+        raise _wrong(_EXPECTED["file"], given)
     return _marked("file", given)
 
 
 def _any(given: Json, depth: int = 0) -> Json:
     if depth > _DEEPEST:
-        raise _Misfit(f"nested more than {_DEEPEST} deep")
+        raise _Misfit(_TOO_DEEP)
     if isinstance(given, dict):
         return _escaped({key: _any(item, depth + 1) for key, item in given.items()})
     if isinstance(given, list):
@@ -277,23 +434,7 @@ _PLAIN = {
 
 
 def _wrong(expected: str, given: Json) -> _Misfit:
-    return _Misfit(f"expected {expected}, got {_shown(given)}")
-
-
-def _shown(given: Json) -> str:
-    match given:
-        case None:
-            return "null"
-        case bool():
-            return "true" if given else "false"
-        case str():
-            return f'"{given}"' if len(given) <= 40 else f'"{given[:37]}…"'
-        case list():
-            return f"a list of {len(given)}"
-        case dict():
-            return "an object"
-        case _:
-            return f"{given}"[:40]
+    return _Misfit(_expected(expected, _shown(given)))
 
 
 # Arguments of `main` as words of a command line: `vega run review.vega a.py b.py`.

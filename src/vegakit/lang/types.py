@@ -111,24 +111,54 @@ def _read_type(text: str) -> Type:
     return Plain(text) if text in TYPE_PARAMETERS else PLAIN_TYPES[text]
 
 
+def is_text(kind: Type | None) -> bool:
+    """Return whether it is `str`, of whatever length."""
+    return isinstance(kind, Plain) and kind.name == "str"
+
+
+def unbounded(kind: Type) -> Type:
+    """Return the type without the lengths of its texts and maps. Those of lists stay."""
+    match kind:
+        case Plain(name="str"):
+            return STR
+        case OptionalOf(inner=inner):
+            return OptionalOf(unbounded(inner))
+        case ListOf(inner=inner, most=most):
+            return ListOf(unbounded(inner), most)
+        case MapOf(inner=inner):
+            return MapOf(unbounded(inner))
+        case FutureOf(inner=inner):
+            return FutureOf(unbounded(inner))
+        case _:
+            return kind
+
+
 _SHOWN = 12
+
+
+def _size(most: int | None) -> str:
+    return "" if most is None else f"; {most}"
+
+
+def _inside(kind: Type) -> str:
+    """A `;` inside brackets belongs to them, and what it bounds otherwise stands in parentheses."""
+    is_sized = isinstance(kind, Plain) and kind.most is not None
+    return f"({type_label(kind)})" if is_sized else type_label(kind)
 
 
 def type_label(kind: Type) -> str:
     """Return a type as it is written in a program, or a description where it cannot be written."""
     match kind:
-        case Plain(name=name):
-            return "?" if name[0] in "?!" else name
+        case Plain(name=name, most=most):
+            return f"{'?' if name[0] in '?!' else name}{_size(most)}"
         case OptionalOf(inner=inner):
             return (
-                f"({type_label(inner)})?"
-                if isinstance(inner, ChoiceOf)
-                else f"{type_label(inner)}?"
+                f"({type_label(inner)})?" if isinstance(inner, ChoiceOf) else f"{_inside(inner)}?"
             )
         case ListOf(inner=inner, most=most):
-            return f"[{type_label(inner)}]" if most is None else f"[{type_label(inner)}; {most}]"
-        case MapOf(inner=inner):
-            return f"{{str: {type_label(inner)}}}"
+            return f"[{_inside(inner)}{_size(most)}]"
+        case MapOf(inner=inner, most=most):
+            return f"{{str: {_inside(inner)}{_size(most)}}}"
         case ChoiceOf(choices=choices):
             more = " | …" if len(choices) > _SHOWN else ""
             return " | ".join(f'"{choice}"' for choice in choices[:_SHOWN]) + more

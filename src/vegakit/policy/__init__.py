@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from vegakit.policy.capability.hosts import (
         parse_url as parse_url,
     )
+    from vegakit.policy.capability.paths import (
+        clean_path as clean_path,
+    )
     from vegakit.policy.interrupts import (
         INTERRUPT_KINDS as INTERRUPT_KINDS,
         Approved as Approved,
@@ -201,6 +204,7 @@ if TYPE_CHECKING:
         ScopeClosed as ScopeClosed,
         ScopeRule as ScopeRule,
         SpendWindow as SpendWindow,
+        ThresholdCrossed as ThresholdCrossed,
         WindowRule as WindowRule,
     )
     from vegakit.policy.services import (
@@ -262,6 +266,7 @@ __getattr__, __dir__ = lazy_exports(
         "capability.commands": "parse_command risky_word rule_within",
         "capability.grants": "Grant decide delegate",
         "capability.hosts": "parse_url",
+        "capability.paths": "clean_path",
         "interrupts": (
             "INTERRUPT_KINDS Approved Consequence Declined Interrupt InterruptAnswer "
             "InterruptKind InterruptRefusal InterruptRequest InterruptRule InterruptStatus "
@@ -302,7 +307,7 @@ __getattr__, __dir__ = lazy_exports(
         "scheduler": "AgingRule MoveRefused Priority ProcessState ReadyQueue move ready_rank",
         "scopes": (
             "BINDING CapOverrun InsufficientBudget NeedsHigherCap Notice OnExceed Reserved Scope "
-            "ScopeAdmission ScopeClosed ScopeRule SpendWindow WindowRule"
+            "ScopeAdmission ScopeClosed ScopeRule SpendWindow ThresholdCrossed WindowRule"
         ),
         "services": (
             "MOST_SLOTS MOST_TAKEN Service ServiceFacts ServiceHealth ServiceType choose_service"

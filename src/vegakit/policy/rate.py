@@ -40,7 +40,7 @@ def describe_oversized_call(who: str, tokens: int, burst: int) -> str:
     """Return the error text for a call that no wait would let through."""
     return (
         f"one call of {tokens:,} tokens is more than {who} ever lets through "
-        f"at once ({burst:,}); send less, or raise the burst of its token limit"
+        f"at once ({burst:,}); send less, or raise its token limit"
     )
 
 

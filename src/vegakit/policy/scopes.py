@@ -120,12 +120,15 @@ class OnExceed(StrEnum):
 
 
 class ScopeRule(Struct, frozen=True):
-    """`cap` None limits nothing and only counts; `alert_percents` report what was settled."""
+    """`cap` None limits nothing and only counts; `alert_percents` report what was settled. What is
+    spent in the scope counts in the root scope `also`, too, which may refuse it: so the calls of an
+    agent draw on their run and on what all runs of the agent share."""
 
     cap: Money | None
     on_exceed: OnExceed = OnExceed.BLOCK
     window: WindowRule | None = None
     alert_percents: tuple[int, ...] = ()
+    also: ScopeId | None = None
 
     def __post_init__(self) -> None:
         if self.cap is not None:
@@ -267,6 +270,17 @@ class Scope(Struct):
             self.roll(now)
             self.settled += self.window.add(charged, at)
 
+    def charge(
+        self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
+    ) -> tuple[Notice, ...]:
+        """Move the money as `move` does, and return what is to be told of it."""
+        notices: tuple[Notice, ...] = ()
+        if charged > released:
+            self.roll(now)
+            notices = self.crossing(scope_id, self.used + charged - released)
+        self.move(released, charged, at, now)
+        return notices + self.alerts(scope_id) if self.rule.alert_percents else notices
+
     def must_hold(self) -> int:
         """Return what a part needs set aside above: all it may still spend, or once closed what is
         in flight."""
@@ -318,6 +332,9 @@ def check_amount(amount: int) -> None:
 #     ├── part $5       reserved  3          its calls do not ask the root again
 #     └── limit $4      reserved  2          its calls are reserved here and in the root
 #
+# A scope may name one root more, `also`: what counts in the scope counts there, in the same step.
+# Two roots are then moved by one claim, so that no kill can leave one of them behind.
+#
 # A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain.
 
 
@@ -343,6 +360,7 @@ class ScopeTree(Struct):
         """Open a scope. A part is admitted like a call; any other scope always opens."""
         if scope_id in self.by_id:
             raise BugError(f"budget scope {scope_id!r} is already open")
+        self._check_also(rule)
         if part:
             _check_part(rule, parent)
         elif parent is not None and not self.by_id[parent].is_open:
@@ -378,10 +396,22 @@ class ScopeTree(Struct):
                 f"budget scope {scope_id!r} stands in {scope.parent!r}"
                 f"{' as a part' if scope.is_part else ''} and was declared in {parent!r}"
             )
+        if scope.rule.also != rule.also:
+            raise BugError(
+                f"budget scope {scope_id!r} counts in {scope.rule.also!r}, too, and was declared "
+                f"to count in {rule.also!r}"
+            )
         if not scope.is_open:
             return ScopeClosed(scope_id)
         self.declare(scope_id, rule, now)
         return _RESERVED
+
+    def _check_also(self, rule: ScopeRule) -> None:
+        if rule.also is None:
+            return
+        other = self.by_id.get(rule.also)
+        if other is None or other.parent is not None or other.rule.also is not None:
+            raise BugError(f"{rule.also!r} is no open root, so nothing can count there, too")
 
     def declare(self, scope_id: ScopeId, rule: ScopeRule, now: int = 0) -> None:
         """Give a scope that is there another rule; what it has spent stays.
@@ -462,6 +492,8 @@ class ScopeTree(Struct):
         while scope_id is not None:
             scope = self.by_id[scope_id]
             chain.append((scope_id, scope))
+            if (also := scope.rule.also) is not None:
+                chain.append((also, self.by_id[also]))
             scope_id = None if scope.is_part else scope.parent
         return chain
 
@@ -499,12 +531,9 @@ class ScopeTree(Struct):
         outward: ScopeId | None = scope_id
         while outward is not None:
             scope = self.by_id[outward]
-            if charged > released:
-                scope.roll(now)
-                notices += scope.crossing(outward, scope.used + charged - released)
-            scope.move(released, charged, at, now)
-            if scope.rule.alert_percents:
-                notices += scope.alerts(outward)
+            notices += scope.charge(outward, released, charged, at, now)
+            if (also := scope.rule.also) is not None:
+                notices += self.by_id[also].charge(also, released, charged, at, now)
             if scope.is_part:
                 still_held = scope.must_hold()
                 released = scope.held - still_held
@@ -514,7 +543,7 @@ class ScopeTree(Struct):
 
 
 def _check_part(rule: ScopeRule, parent: ScopeId | None) -> None:
-    sound = rule.cap is not None and rule.window is None and parent is not None
+    sound = rule.cap is not None and rule.window is None and parent is not None and not rule.also
     if not sound or rule.on_exceed not in BINDING:
         raise InvalidRuleError(
             "a part has a parent, a cap, no period, and blocks or asks when it is exceeded, "

@@ -33,6 +33,7 @@ from vegakit.ports.execution import (
     PathGuard,
     Sandbox,
     Tool,
+    tokenizer_of,
 )
 from vegakit.ports.storage import (
     Audit,
@@ -44,7 +45,10 @@ from vegakit.ports.storage import (
     KeptOutcome,
     Ledger,
     Memory,
+    PastEffect,
     RecordedOutcome,
+    ReusedRun,
+    RunQuote,
     RunRecord,
     Sink,
     SinkTrait,
@@ -91,8 +95,11 @@ __all__ = [
     "Ledger",
     "Memory",
     "Model",
+    "PastEffect",
     "PathGuard",
     "RecordedOutcome",
+    "ReusedRun",
+    "RunQuote",
     "RunRecord",
     "Sandbox",
     "Sink",
@@ -107,6 +114,7 @@ __all__ = [
     "TopicPage",
     "UnfinishedEffect",
     "share_of",
+    "tokenizer_of",
     "topic_page",
     "traits_of",
 ]

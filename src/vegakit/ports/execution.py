@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypedDict
 
 from msgspec import Struct
 
-from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, ToolSpec
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, Tokenizer, ToolSpec
 from vegakit.effects import Effect
 from vegakit.errors import UserError
 from vegakit.events import HostEvent
@@ -103,6 +103,12 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         """Deltas, then the whole reply as the last chunk."""
         ...
+
+
+def tokenizer_of(model: Model) -> Tokenizer | None:
+    """Return what counts the tokens of text for a model that has such a thing. `bound_input` counts
+    by it then; a model without one counts by its own rule, such as a token for each byte."""
+    return getattr(model, "tokenizer", None)
 
 
 class Tool(Protocol):

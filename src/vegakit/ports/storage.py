@@ -130,12 +130,56 @@ class Ledger(Protocol):
 # Truth about answers.
 
 
+class RunQuote(Struct, frozen=True, omit_defaults=True):
+    """The quote of a run, made with its arguments before its first call. `at_most` is without the
+    budgets around the run, which are `cap`, None where nothing else bounds it; `typical` is no
+    promise. A run that goes on keeps to the one that it began with."""
+
+    at_most: Money | None = None
+    typical: Money | None = None
+    cap: Money | None = None
+
+    @property
+    def wallet(self) -> Money | None:
+        """Return what the run may spend by its quote; None where its cap is reached before."""
+        is_capped = self.at_most is None or (self.cap is not None and self.cap <= self.at_most)
+        return None if is_capped else self.at_most
+
+    def live(self, spent: int, saved: int, raised: int = 0, beyond: int = 0) -> Money | None:
+        """Return the most that it comes to, when so much is spent; it falls until it is that."""
+        bound = self.bound(saved, raised, beyond)
+        return None if bound is None else Money(max(spent, bound))
+
+    def bound(self, saved: int = 0, raised: int = 0, beyond: int = 0) -> int | None:
+        """Return the most that it may still come to when calls cost `saved` less than they were
+        quoted, and `raised` was added, of which `beyond` paid for more repeats than are quoted;
+        None if nothing bounds it. What was added to a cap makes nothing cost more than its quote;
+        what was added because more was sent than the quote counted does."""
+        more = beyond if self.wallet is None else raised
+        most = None if self.at_most is None else self.at_most - saved + more
+        cap = None if self.cap is None else self.cap + raised
+        return min((bound for bound in (most, cap) if bound is not None), default=None)
+
+
+class ReusedRun(Struct, frozen=True, omit_defaults=True):
+    """The run whose answers another one keeps: `kept` of them were found to fit before that began,
+    `to_buy` were not, and `at_most` is what it was said to cost, which caps it; None: nothing
+    does."""
+
+    run: ProgramId
+    kept: int = 0
+    to_buy: int = 0
+    at_most: Money | None = None
+
+
 class RunRecord(Struct, frozen=True, omit_defaults=True):
     """One run of a program, as a journal keeps it: enough to start it again. `raised` is how much
     its budget was raised while it was paused. One process may make several runs one after another:
     `first` is the first of them, and `number` which of them this is, counted from 0. One that
     `is_given_up` ended before it was done. `paid_repeats` is its pool in percent of its sends; None
-    is the rule of runs from before there were pools."""
+    is the rule of runs from before there were pools. `sends` are those of its quote with its
+    arguments, None where its program says how many. One without a `quote` has only its budgets;
+    `reused` is the run whose answers it keeps."""
 
     program: ProgramId
     started_ms: int
@@ -147,6 +191,9 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     number: int = 0
     is_given_up: bool = False
     paid_repeats: int | None = None
+    sends: int | None = None
+    quote: RunQuote | None = None
+    reused: ReusedRun | None = None
 
 
 RecordedOutcome: TypeAlias = tuple[Digest, EffectOutcome | None]
@@ -161,6 +208,17 @@ class UnfinishedEffect(Struct, frozen=True, omit_defaults=True):
     kind: str
     idempotent: bool
     speculative: bool = False
+
+
+class PastEffect(Struct, frozen=True):
+    """An effect of any run of a journal: what was asked, by its digest, and what came of it."""
+
+    path: str
+    kind: str
+    digest: Digest
+    claimed_ms: int
+    committed: bool
+    outcome: EffectOutcome | None
 
 
 class ClaimResult(Struct, frozen=True, omit_defaults=True):
@@ -291,6 +349,14 @@ class Journal(Protocol):
 
     def runs(self) -> Awaitable[Sequence[RunRecord]]:
         """Return its runs, the first first."""
+        ...
+
+    def past(self, program: ProgramId) -> Awaitable[Sequence[PastEffect]]:
+        """Return the effects of one of its runs, in no order."""
+        ...
+
+    def note_reuse(self, reused: ReusedRun) -> Awaitable[RunRecord]:
+        """Note whose answers this run keeps."""
         ...
 
     def raise_budget(self, program: ProgramId, amount: Money) -> Awaitable[RunRecord]:

@@ -5,9 +5,11 @@ from vegakit.lazy import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vegakit.program.admission import (
+        AT_MOST as AT_MOST,
         LANGUAGES as LANGUAGES,
         MOST_BYTES as MOST_BYTES,
         MOST_LINKS as MOST_LINKS,
+        TYPICAL as TYPICAL,
         AdmissionRequest as AdmissionRequest,
         AdmittedProgram as AdmittedProgram,
         AgentTerms as AgentTerms,
@@ -80,6 +82,8 @@ if TYPE_CHECKING:
         ProcessSpawned as ProcessSpawned,
         ProcessSpec as ProcessSpec,
         ProcessStuck as ProcessStuck,
+        ProgramAdmitted as ProgramAdmitted,
+        ProgramQuote as ProgramQuote,
         ReducerAction as ReducerAction,
         Remember as Remember,
         Respond as Respond,
@@ -104,6 +108,7 @@ if TYPE_CHECKING:
         RefusedProgram as RefusedProgram,
         refused as refused,
     )
+    from vegakit.program.spawn import backoff_of as backoff_of
     from vegakit.program.state import (
         DEFAULT_WINDOW as DEFAULT_WINDOW,
         AuthoredProgram as AuthoredProgram,
@@ -123,8 +128,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "admission": (
-            "AdmissionRequest AdmittedProgram AgentTerms Inspection LANGUAGES MOST_BYTES "
-            "MOST_LINKS ProgramGrant ProgramRights RemoteTokenCount admit inspect_program "
+            "AT_MOST AdmissionRequest AdmittedProgram AgentTerms Inspection LANGUAGES MOST_BYTES "
+            "MOST_LINKS ProgramGrant ProgramRights RemoteTokenCount TYPICAL admit inspect_program "
             "missing_rights over_remaining_budget token_counter too_complex_inspection"
         ),
         "bodies": (
@@ -142,12 +147,14 @@ __getattr__, __dir__ = lazy_exports(
             "CallRetried "
             "CancelAsk ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec "
             "HistoryCompacted Link MachineEnded Monitor Monitored News OverlapReport Post Printed "
-            "ProcessExited ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck ReducerAction "
+            "ProcessExited ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck "
+            "ProgramAdmitted ProgramQuote ReducerAction "
             "Remember Respond SendAfter SendExitSignal ShutDown Spawn SpawnChild SpawnRefused "
             "Spawned Tell TerminateProcess ToolBegan ToolEnded TraceNote TraceSpanEnded Unlink "
             "WastedCost"
         ),
         "refusals": "RefusalReason RefusedProgram refused",
+        "spawn": "backoff_of",
         "state": (
             "AuthoredProgram Bounds DEFAULT_WINDOW InFlightEffect ProcessPhase ProcessRecord "
             "Program Supervision Wallet child_path origin_of"

@@ -49,10 +49,13 @@ from vegakit.lang import (
     compile_program,
     dataflow_of,
     in_order,
+    in_project,
     manifest_of,
     quote,
     render,
+    spare_steps,
     step_limit,
+    with_typical,
 )
 from vegakit.money import Money
 from vegakit.policy import Allowed, Fetch, Grant, ReadPath, RunCommand, Use, decide, rule_within
@@ -154,7 +157,7 @@ def _granted(may: ProgramRights) -> str:
 
 
 def _path_fits(grant: Grant, capability: str, rule: str) -> bool:
-    rule = rule.removeprefix("/project/")
+    rule = in_project(rule)
     if rule in grant.paths:
         return True
     if _WILD.isdisjoint(rule):
@@ -193,6 +196,8 @@ _FITS: dict[str, Callable[[Grant, str, str], bool]] = {
 
 
 MOST_BYTES = 40_000
+AT_MOST, TYPICAL = "at most", "typical"
+"""What of a quote has to be within the limit for a program to be admitted."""
 LANGUAGES = {"vega": "vega", "python": "py"}
 """The languages by name, with their file extensions."""
 _MOST_LISTED = 12
@@ -251,7 +256,8 @@ def _with(terms: ModelTerms | None, key: str, count: Callable[[str], Count]) -> 
 class ProgramGrant:
     """Everything that a program may use. `agents` are given to it by name; `models` are those that
     its own agents may name; `tools` and `types` come from Python; `terms` say what models cost.
-    `repeats` of a hundred sends may be paid once more; None: as each agent's `retry` says."""
+    `repeats` of a hundred sends may be paid once more; None: as each agent's `retry` says. `admit`
+    is what has to be within `max_cost`: what it costs at most, or what is typical."""
 
     max_cost: Money
     may: ProgramRights
@@ -262,16 +268,23 @@ class ProgramGrant:
     types: Mapping[str, Type] = field(default_factory=dict[str, Type])
     languages: tuple[str, ...] = ("vega",)
     repeats: int | None = None
+    admit: str = AT_MOST
 
 
 @dataclass(frozen=True)
 class AdmittedProgram:
-    """An admitted program. `cost` is its quote, which becomes its wallet."""
+    """An admitted program. `cost` becomes its wallet: its quote, or less if it was admitted by what
+    is typical."""
 
     module: Module
     quoted: Quote
     manifest: Manifest
     cost: Money
+
+    @property
+    def is_capped(self) -> bool:
+        """Return whether it may come to the end of its wallet: what does not fit is refused."""
+        return self.quoted.total is None or self.cost < self.quoted.total
 
 
 def admit(source: str, language: str, grant: ProgramGrant) -> AdmittedProgram | RefusedProgram:
@@ -319,12 +332,18 @@ def judge(checked: Checked, grant: ProgramGrant) -> AdmittedProgram | RefusedPro
         return _listed(RefusalReason.AGENTS, "its agents hold more than you were given", wrong)
     if wrong := missing_rights(manifest, grant.may, _known(grant)):
         return _listed(RefusalReason.RIGHTS, "it would touch what is not granted", wrong)
-    quoted = quote(checked, grant.terms, repeats=grant.repeats)
-    if quoted.total is None:
+    by_typical = grant.admit == TYPICAL
+    quoted = quote(checked, grant.terms, repeats=grant.repeats, typical=by_typical)
+    figure = quoted.typical if by_typical else quoted.total
+    if figure is None:
         return unbounded(quoted, grant.max_cost)
-    if quoted.total > grant.max_cost:
+    if figure > grant.max_cost:
         return too_expensive(quoted, grant.max_cost)
-    return AdmittedProgram(module, quoted, manifest, Money(quoted.total))
+    if not by_typical:
+        with spare_steps():
+            quoted = with_typical(quoted, checked, grant.terms)
+    cost = grant.max_cost if quoted.total is None else min(quoted.total, grant.max_cost)
+    return AdmittedProgram(module, quoted, manifest, Money(cost))
 
 
 def over_remaining_budget(accepted: AdmittedProgram, room: Money | None) -> RefusedProgram | None:

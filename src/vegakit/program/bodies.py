@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vegakit.agent import Check, Count, TurnRule
+from vegakit.conversation import Tokenizer
+from vegakit.effects import SharedBudget
 from vegakit.errors import ProgramChanged
 from vegakit.money import Money
 from vegakit.policy import (
@@ -86,6 +88,7 @@ class ModelChoice:
     price: PriceRow | None
     count: Count
     retry: RetryRule = _RETRY
+    tokenizer: Tokenizer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class AgentBody:
     with which its model writes programs. `guard` names its breaker and rate limiter, which equal
     agents share; if empty, that is the name of the body. `max_wait_ms` is how long a call waits
     for its turn there. `fallbacks` are the models that are asked in turn when the one before is
-    not available."""
+    not available. `shared` is what all runs together may spend on it in a period."""
 
     rule: TurnRule
     price: PriceRow | None
@@ -117,11 +120,17 @@ class AgentBody:
     max_wait_ms: int | None = None
     guard: str = ""
     fallbacks: tuple[ModelChoice, ...] = ()
+    tokenizer: Tokenizer | None = None
+    shared: SharedBudget | None = None
 
     @property
     def first(self) -> ModelChoice:
         """Return the model that every send asks first."""
-        return ModelChoice(self.rule, self.price, self.count, self.retry)
+        return ModelChoice(self.rule, self.price, self.count, self.retry, self.tokenizer)
+
+    def shared_with(self, around: tuple[SharedBudget, ...]) -> tuple[SharedBudget, ...]:
+        """Return the budgets that its calls draw on below those around them, each once."""
+        return around if self.shared in (None, *around) else (*around, self.shared)
 
     @property
     def choices(self) -> tuple[ModelChoice, ...]:
@@ -142,6 +151,7 @@ def model_terms(body: AgentBody) -> "ModelTerms | None":
             choice.rule.settings.max_tokens,
             choice.count,
             choice.retry.max_attempts,
+            tokenizer=choice.tokenizer,
         )
         for choice in body.choices
     )

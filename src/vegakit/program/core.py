@@ -44,6 +44,7 @@ from vegakit.program.messages import (
 )
 from vegakit.program.protocol import Action, Answer
 from vegakit.program.state import (
+    AskedAt,
     AuthoredProgram,
     InFlightEffect,
     ProcessPhase,
@@ -210,7 +211,8 @@ class Core:
         """Compare the number too: a call that was cancelled and then made again has the same
         ask."""
         message = taken.message
-        return not message.ask or self.state.asks.get(_ask_key(message)) == (path, taken.number)
+        place = AskedAt(path, taken.number)
+        return not message.ask or self.state.asks.get(_ask_key(message)) == place
 
     def answer(self, message: ProcessMessage, outcome: Outcome) -> None:
         """Return a result to the sender, once. A sender that no longer waits gets none."""
@@ -409,7 +411,7 @@ class Core:
         """Return the message whose reply was deferred, to answer it now."""
         for sender, ask in (process.later or {}).values():
             message = ProcessMessage(None, ask, sender)
-            if self.state.asks.get(_ask_key(message)) == (path, message_id):
+            if self.state.asks.get(_ask_key(message)) == AskedAt(path, message_id):
                 return message
         return None
 
@@ -431,7 +433,7 @@ class Core:
 
     def _await(self, to: str, message: ProcessMessage, number: int) -> None:
         if message.ask:
-            self.state.asks[_ask_key(message)] = (to, number)
+            self.state.asks[_ask_key(message)] = AskedAt(to, number)
         if message.deadline_ms is not None:
             self.wake_at(message.deadline_ms, TimerKind.DEADLINE, to, number)
 

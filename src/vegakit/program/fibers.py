@@ -30,15 +30,17 @@ from vegakit.program.requests import FiberRequests
 from vegakit.program.spawn import Spawner
 from vegakit.program.state import Fiber, InFlightEffect, ProcessPhase, ProcessRecord, TimerKind
 from vegakit.program.wallets import Wallets
-from vegakit.vm import Crash, Status, Step, Vm, VmState, start
+from vegakit.vm import Crash, FiberRequest, Status, Step, Vm, VmState, start
 
 _CHANGED = (
     "{path} was running when its source was another; go on with that source, or start it anew"
 )
 
-_GRANT_EVERY, _GRANT_FUEL = 500, 100
-"""After so much fuel requests are granted, and each takes so much of the slice beside what the
-program pays for it: to ask an agent, or to spawn a process, is more work than an instruction."""
+_GRANT_AFTER, _GRANT_EVERY, _GRANT_FUEL = 100, 500, 600
+"""Requests are granted after so much fuel, at first and after there were some, and after up to so
+much where a program only computes; each takes so much of the slice beside what the program pays for
+it: to ask an agent, or to spawn a process, is more work than an instruction. So a slice has about
+twenty of them, which take some milliseconds."""
 _BURNT = "it computes for too long; let loops have fewer rounds, or agents do the work"
 
 
@@ -128,13 +130,18 @@ class FiberWorker(Worker):
         """Run the fiber until its slice is used up or it waits for an effect. Requests that the
         machine can answer itself are answered at once."""
         vm, state = run.vm, run.vm.state
-        until = state.fuel_used + self._core.state.bounds.slice
+        until, most = state.fuel_used + self._core.state.bounds.slice, _GRANT_AFTER
         while True:
-            step = vm.run(min(max(until - state.fuel_used, 1), _GRANT_EVERY))
+            fuel = min(max(until - state.fuel_used, 1), most)
+            step = vm.run(0 if run.fiber.withheld else fuel)
             granted = self._requests.grant(run, step.requests)
             until -= _GRANT_FUEL * len(step.requests)
+            most = _GRANT_AFTER if step.requests else min(2 * most, _GRANT_EVERY)
             if (run.process.fibers or {}).get(run.message_id) is not run.fiber:
                 return  # it ended itself by this
+            if run.fiber.withheld:
+                self._core.wake_at(self._core.now, TimerKind.SEND, run.path, run.message_id)
+                return
             goes_on = granted or step.status is Status.RUNNING
             if not goes_on or state.fuel_used >= until:
                 break
@@ -201,6 +208,7 @@ class FiberWorker(Worker):
             if fiber.code != body.digest:
                 raise ProgramChanged(_CHANGED.format(path=path))
             fiber.vm = self._restored(body, fiber.vm)
+            fiber.withheld = convert(fiber.withheld, list[FiberRequest])
         return FiberRun(path, process, message_id, fiber, fiber.vm, body)
 
     def _body(self, process: ProcessRecord) -> FiberBody:

@@ -220,7 +220,7 @@ class Machine:
         place = self.state.asks.get(event.ask)
         if place is not None:
             failure = MessageFailed(CancelledError.__name__, "nobody waits for the answer any more")
-            self._incarnations.withdraw(*place, failure)
+            self._incarnations.withdraw(place.path, place.message_id, failure)
 
     def _on_exit_signal(self, event: SendExitSignal) -> None:
         if event.reason.kind is ExitKind.KILLED:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from vegakit.agent import DroppedHistory, ToolOutcome
 from vegakit.conversation import Conversation, Media, Message, OutputSpec, Text, Usage, UserPart
+from vegakit.effects import SharedBudget
 from vegakit.errors import ErrorClass, Timeout
 from vegakit.events import (
     Answered,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     """A message to an agent. `scope` is the shared budget at the place of the send, `session` the
     budget inside the program; `budget` replaces the agent's own budget for this send; `answer` is
-    the requested type. With `wait_for_budget` its calls wait until the shared budget has room for
-    them."""
+    the requested type; `shared` are the budgets of the agents whose tools send it. With
+    `wait_for_budget` its calls wait until the shared budget has room for them."""
 
     parts: tuple[UserPart, ...]
     history: tuple[Message, ...] = ()
@@ -45,12 +46,13 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     session: str = ""
     answer: Type | None = None
     wait_for_budget: bool = False
+    shared: tuple[SharedBudget, ...] = ()
 
     @property
     def question(self) -> "Prompt":
         """Return the prompt without its budgets and patience. A run that is resumed under another
         budget sends an equal question."""
-        return replace(self, scope=ScopeId(""), session="", wait_for_budget=False)
+        return replace(self, scope=ScopeId(""), session="", wait_for_budget=False, shared=())
 
 
 class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -122,6 +124,10 @@ Outcome: TypeAlias = Returned | MessageFailed
 
 VOID = MessageFailed("Void", "")
 """The result of a speculative call that has to be made again when its turn comes."""
+
+
+LOST = MessageFailed("Cancelled", "another was the first in this race")
+"""The result of a call that lost a race. That is recorded, since it is not asked again."""
 
 
 def late(cause: tuple[EffectKey, ...], timeout_ms: int) -> MessageFailed:
@@ -228,6 +234,8 @@ def parts_of(message: Json) -> tuple[UserPart, ...]:
 
 def _part(value: Json) -> UserPart:
     """Return a value as one part. A value that only looks like a file that was read is text."""
+    if isinstance(value, str):
+        return Text(value)
     kind, _, content = _content(value).partition(";base64,")
     try:
         data = b64decode(content, validate=True)

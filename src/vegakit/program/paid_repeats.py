@@ -11,10 +11,11 @@ was empty or did not fit. What is known to be unbilled is tried again by the age
 | finds one in the pool                       | takes it                                        |
 | finds none, but money that a person added   | takes of that                                   |
 | finds none                                  | fails with what went wrong before; or pauses    |
-|                                             | the run, if our own death cut it off            |
+|                                             | a recorded run, if our own death cut it off     |
 
-So the same sends find a repeat, however many are under way at once. A program whose sends have no
-bound has no pool: there only the rule of each agent bounds what it repeats.
+So the same sends find a repeat, however many are under way at once. How many sends there are, the
+program says, or the quote of the run with its arguments. Where neither bounds them, there is no
+pool: there only the rule of each agent bounds what it repeats.
 """
 
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from vegakit.events import (
     Unknown,
 )
 from vegakit.ids import EffectKey
-from vegakit.money import Money, format_money
+from vegakit.money import Money, dollars, format_money
 from vegakit.prices import paid_repeats
 from vegakit.program.bodies import AgentBody, FiberBody, StandInBody
 from vegakit.program.core import Core
@@ -42,6 +43,7 @@ from vegakit.program.state import Call, ProcessRecord, RepeatPool, TimerKind
 # Which calls are paid repeats, and what a send fails with that may not make one.
 
 
+_CENT = dollars("$0.01")
 _CUT_OFF = "a call was cut off when the run was, and may have been billed"
 
 
@@ -108,10 +110,18 @@ class RepeatPools:
         if root not in state.pools:
             body = self._core.body_of(state.processes[root])
             assert isinstance(body, FiberBody)
-            if body.module.sends is None:
+            known = [body.module.sends, state.bounds.sends if self._is_the_run(root) else None]
+            sends = min((count for count in known if count is not None), default=None)
+            if sends is None:
                 return None
-            state.pools[root] = RepeatPool(paid_repeats(body.module.sends, percent))
+            state.pools[root] = RepeatPool(paid_repeats(sends, percent))
         return state.pools[root]
+
+    def _is_the_run(self, root: str) -> bool:
+        """Return whether the host runs a program, and no process of the run does."""
+        process = self._core.state.processes[root]
+        authored = process.spec.quoted or root in self._core.state.authored
+        return not process.spawner and not authored
 
     def draw(self, pool: RepeatPool, worst: int) -> bool:
         """Take a repeat that costs at most so much, if there is one."""
@@ -126,11 +136,19 @@ class RepeatPools:
     def why_not(self, pool: RepeatPool, failure: MessageFailed, worst: Money) -> MessageFailed:
         """Return the failure of a send for which no repeat is left, of a call that could cost so
         much."""
-        percent = self._core.state.bounds.paid_repeats
+        state = self._core.state
         none = "it may pay no repeats" if not pool.size else f"its {pool.size} are used up"
-        fix = f"raise paid_repeats of [bounds] in vega.toml, which is {percent}"
-        if failure.error == Paused.__name__:
-            fix = f"sent again it could cost {format_money(worst)}: vega resume --budget '+$1'"
+        if state.recorded:
+            # A run keeps the rule that it began with, so only money helps it.
+            more = Money(-(-(pool.beyond + worst - state.bounds.raised) // _CENT) * _CENT)
+            cost = f"sent again it could cost {format_money(worst)}"
+            fix = f"{cost}: vega resume --budget '+{format_money(more)}'"
+        else:
+            percent = state.bounds.paid_repeats
+            fix = f"raise paid_repeats of Bounds, or of [bounds] in vega.toml, which is {percent}"
+            fix += ", and run it again"
+            if failure.error == Paused.__name__:  # nobody could have it go on
+                failure = replace(failure, error=AgentFailed.__name__, is_outage=True)
         why = f"the run has no paid repeat for it: {none}; {fix}"
         return replace(failure, reason=f"{failure.reason}; {why}")
 

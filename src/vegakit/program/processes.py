@@ -52,6 +52,7 @@ from vegakit.policy import (
 from vegakit.program.bodies import Body
 from vegakit.program.core import Core, draw
 from vegakit.program.messages import (
+    LOST,
     VOID,
     Down,
     ExitMessage,
@@ -216,7 +217,8 @@ class Incarnations:
             return
         if why is not VOID:
             self._speculation.on_withdrawn(path, message_id, taken.message)
-        self._core.cancel(process, message_id, late=why.error == Timeout.__name__)
+        is_final = why is LOST or why.error == Timeout.__name__
+        self._core.cancel(process, message_id, late=is_final)
         self._worker(process).drop(path, process, message_id)
         process.mailbox.commit(message_id)
         self._core.answer(taken.message, why)
@@ -290,6 +292,11 @@ class Incarnations:
         """Close a group: its wallet goes back, and those tied to it are told."""
         state = self._core.state
         state.roots.pop(path, None)
+        for name in supervision.specs or ():
+            # What it has in flight is still paid by who spawned the group, who so waits for it.
+            child = child_path(path, supervision.generation, name)
+            if supervision.spawner and child in state.processes:
+                state.spawned.setdefault(supervision.spawner, {})[child] = None
         _untie(state.spawned, supervision.spawner, path)
         self._wallets.close_group(path, supervision.spawner)
         for signal in list(state.signals.exit_signals(path, reason)):

@@ -275,6 +275,28 @@ class ToolBegan(Struct, frozen=True, tag=True):
     """Of the turn: which of its answers has called."""
 
 
+class ProgramQuote(Struct, frozen=True):
+    """A quote says what a program of a model may spend and typically does; None if that is not
+    known. It is run as the call with this index of one answer of the turn, that of this step."""
+
+    name: str
+    most: Money
+    typical: Money | None
+    index: int
+    step: int
+
+    def __str__(self) -> str:
+        return ""  # as an event of a stream, whose texts are printed one after the other
+
+
+class ProgramAdmitted(Struct, frozen=True, tag=True):
+    """A program that a model wrote is about to run; told to the reader of the streamed answer to
+    `ask`."""
+
+    ask: str
+    quote: ProgramQuote
+
+
 class ToolEnded(Struct, frozen=True, tag=True):
     """A tool call has ended."""
 
@@ -442,6 +464,7 @@ Action: TypeAlias = (
     | ToolBegan
     | ToolEnded
     | HistoryCompacted
+    | ProgramAdmitted
     | Down
     | MachineEnded
     | TraceSpanEnded

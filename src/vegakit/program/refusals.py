@@ -107,11 +107,14 @@ def too_complex() -> RefusedProgram:
 
 
 def too_expensive(quoted: "Quote", most: Money) -> RefusedProgram:
-    """Refuse a program that may cost more than is allowed."""
+    """Refuse a program that may cost more than is allowed, or usually does, where that was
+    asked."""
+    usual = quoted.typical is not None
+    costs = f"usually costs {_amount(Money(quoted.typical or 0))}" if usual else "may cost "
+    costs += "" if usual else _at_most(quoted)
     return refused(
         RefusalReason.COST,
-        f"it may cost {_at_most(quoted)}; a program may cost at most {_amount(most)}. "
-        f"{_most_expensive(quoted)}",
+        f"it {costs}; a program may cost at most {_amount(most)}. {_most_expensive(quoted)}",
         *_cheaper(quoted, most),
     )
 
@@ -128,7 +131,7 @@ def over_remaining(quoted: "Quote", room: Money) -> RefusedProgram:
 
 def _cheaper(quoted: "Quote", most: Money) -> tuple[str, ...]:
     session = f"session budget {_dollars(most)} {{"
-    share = max(1, most * 100 // max(1, quoted.total or 1))
+    share = max(1, most * 100 // max(1, quoted.typical or quoted.total or 1))
     fewer = f"make fewer calls on this line ({share} % of today's count fits)"
     return (
         f"{fewer}: shorten the list, or put several items into one message",

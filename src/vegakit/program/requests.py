@@ -19,13 +19,14 @@ import msgspec
 from msgspec.structs import replace
 
 from vegakit.agent import ToolOutcome
-from vegakit.effects import AskHuman, CallTool, Cancel as CancelEffect, EffectRequest
+from vegakit.effects import RACE, AskHuman, CallTool, Cancel as CancelEffect, EffectRequest
 from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
     CatchableError,
     CircuitOpen,
     LimitReached,
+    Paused,
     RateLimited,
 )
 from vegakit.events import EffectOutcome
@@ -35,7 +36,9 @@ from vegakit.money import Money
 from vegakit.policy import ExitKind, ExitReason, InterruptKind
 from vegakit.program.bodies import NORMAL, FiberRun, keep_printed
 from vegakit.program.core import NOW, Core, time_text
+from vegakit.program.loop_approvals import LoopConfirmation
 from vegakit.program.messages import (
+    LOST,
     VOID,
     AgentReply,
     MessageFailed,
@@ -67,7 +70,7 @@ from vegakit.program.state import (
     number_child,
     origin_of,
 )
-from vegakit.program.wallets import BudgetSessions, LoopConfirmation, Wallets
+from vegakit.program.wallets import BudgetSessions, Wallets
 from vegakit.records import digest128
 from vegakit.vm import (
     AskBudget,
@@ -105,6 +108,8 @@ def tool_call(request: CallHost, parameters: Mapping[str, Sequence[str]]) -> Cal
     written."""
     if request.function == NOW:
         return CallTool(NOW, {}, ScopeId(""), idempotent=True)
+    if request.function == RACE:
+        return CallTool(RACE, {"first": request.args[0]}, ScopeId(""), idempotent=True)
     row = LIBRARY.get(request.function)
     name, _, written = request.function.partition("(")
     if row is not None:
@@ -136,18 +141,12 @@ def _names(known: Sequence[str], written: Sequence[str]) -> list[str]:
     return [name or place for name, place in zip(written, places, strict=True)]
 
 
-def _own_path(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
-    return {"$": "process", "of": path}
-
-
-def _now(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
-    return time_text(core.now)
-
-
 MACHINE_FUNCTIONS: dict[str, Callable[[Core, str, CallHost], Any]] = {
-    "process::self": _own_path,
-    NOW: _now,
+    "process::self": lambda _core, path, _request: {"$": "process", "of": path},
+    NOW: lambda core, _path, _request: time_text(core.now),
+    RACE: lambda _core, _path, request: request.args[0],
 }
+_RECORDED = (NOW, RACE)
 
 _NOTES = {
     "trace::span": "span",
@@ -167,11 +166,13 @@ def _attribute(form: Any) -> str | int | float | bool | None:  # noqa: ANN401
 
 
 _OF_THE_MOMENT = frozenset(
-    kind.__name__ for kind in (BudgetExceeded, CircuitOpen, LimitReached, RateLimited)
+    kind.__name__ for kind in (BudgetExceeded, CircuitOpen, LimitReached, Paused, RateLimited)
 )
 """Errors of a speculative call that it may not have when its turn comes."""
 
 _NOT_WANTED = MessageFailed("Cancelled", "nobody waits for the answer any more")
+
+_MOST_ENDS = 150  # in one slice: to end a process is as much work as a hundred instructions
 
 _ASKED = {
     "human::ask": InterruptKind.CLARIFICATION,
@@ -212,12 +213,16 @@ class FiberRequests:
         }
 
     def grant(self, run: FiberRun, requests: Sequence[FiberRequest]) -> bool:
-        """Grant requests. Return whether some were answered at once, so that the fiber can
-        continue."""
-        answers = [
-            self._grants[type(fiber_request)](run, fiber_request) for fiber_request in requests
-        ]
-        return any(answers)
+        """Grant requests, those first that the slice before has withheld. Return whether some were
+        answered at once, so that the fiber can continue."""
+        queue, run.fiber.withheld = [*run.fiber.withheld, *requests], []
+        is_answered = False
+        for number, fiber_request in enumerate(queue, 1):
+            is_answered |= self._grants[type(fiber_request)](run, fiber_request)
+            if run.fiber.withheld:
+                run.fiber.withheld += queue[number:]
+                break
+        return is_answered
 
     def on_answer(self, run: FiberRun, ticket: str, outcome: Outcome) -> None:
         """Hand the answer to a send to its fiber."""
@@ -296,6 +301,8 @@ class FiberRequests:
         # A machine that came to its end has closed them; one that is given up has not.
         for span in run.vm.spans:
             self._close_span(run, CloseSpan(span, f"{_NOT_WANTED.error}: {_NOT_WANTED.reason}"))
+        for path in [p for r in run.fiber.withheld if isinstance(r, EndProcesses) for p in r.paths]:
+            self._incarnations.supervisors.end(path, kill=False)
         prefix = run.session(":").removesuffix(":")
         sessions = self._core.state.sessions
         for key in [key for key in reversed(sessions) if key.startswith(prefix)]:
@@ -316,14 +323,13 @@ class FiberRequests:
             session=run.session(fiber_request.scope),
             answer=fiber_request.answer,
             scope=run.process.scope,
+            shared=run.process.shared,
         )
         deadline_ms = (
             None if fiber_request.timeout_ms is None else self._core.now + fiber_request.timeout_ms
         )
-        ask, name = (
-            f"{run.message_id}:{fiber_request.ticket}",
-            self._name(run, fiber_request.ticket),
-        )
+        ask = f"{run.message_id}:{fiber_request.ticket}"
+        name = self._name(run, fiber_request.ticket)
         if prompt.session:
             run.fiber.inside[fiber_request.ticket] = prompt.session
             self._wallets.enter(prompt.session)
@@ -394,11 +400,9 @@ class FiberRequests:
         return False
 
     def _watch(self, run: FiberRun, fiber_request: Watch) -> bool:
-        signals, process = (
-            self._core.state.signals,
-            self._core.state.processes.get(fiber_request.path),
-        )
-        alive = fiber_request.path in self._core.state.supervisors or (
+        state = self._core.state
+        signals, process = state.signals, state.processes.get(fiber_request.path)
+        alive = fiber_request.path in state.supervisors or (
             process is not None and process.phase is not ProcessPhase.OVER
         )
         ref, news = signals.monitor(run.path, fiber_request.path, alive=alive)
@@ -409,7 +413,8 @@ class FiberRequests:
 
     def _call_host(self, run: FiberRun, fiber_request: CallHost) -> bool:
         own = MACHINE_FUNCTIONS.get(fiber_request.function)
-        if own is not None and not (fiber_request.function == NOW and self._core.state.recorded):
+        recorded = fiber_request.function in _RECORDED and self._core.state.recorded
+        if own is not None and not recorded:
             run.vm.answer(fiber_request.ticket, own(self._core, run.path, fiber_request))
             return True
         if fiber_request.function in _NOTES:
@@ -508,9 +513,11 @@ class FiberRequests:
         return False
 
     def _drop(self, run: FiberRun, fiber_request: EndProcesses) -> bool:
-        for path in fiber_request.paths:
+        for path in fiber_request.paths[:_MOST_ENDS]:
             self._incarnations.supervisors.end(path, kill=False)
         self._settle_supervisors()
+        if rest := fiber_request.paths[_MOST_ENDS:]:
+            run.fiber.withheld.append(EndProcesses(rest))
         return False
 
     def _speculative_call(self, run: FiberRun, fiber_request: SpeculativeCall) -> bool:
@@ -532,10 +539,8 @@ class FiberRequests:
         return self._grants[type(fiber_request.of)](run, fiber_request.of)
 
     def _taken(self, run: FiberRun, fiber_request: SpeculativeCallUsed) -> bool:
-        ask_key, void = (
-            f"{run.ask_prefix}{fiber_request.ticket}",
-            (run.path, f"{run.message_id}:{fiber_request.ticket}", VOID),
-        )
+        ask_key = f"{run.ask_prefix}{fiber_request.ticket}"
+        void = (run.path, f"{run.message_id}:{fiber_request.ticket}", VOID)
         if void not in self._core.pending_results:
             self._speculation.on_taken(run, ask_key)
             return False
@@ -560,9 +565,9 @@ class FiberRequests:
             # that result would arrive.
             place = self._core.state.asks.pop(ask_key, None)
             if place is not None:
-                self._incarnations.withdraw(*place, _NOT_WANTED)
+                self._incarnations.withdraw(place.path, place.message_id, _NOT_WANTED)
         else:
-            self._withdraw(ask_key)
+            self._withdraw(ask_key, LOST if fiber_request.final else _NOT_WANTED)
         for key in list(run.process.in_flight or ()):
             flight = self._core.state.effects_in_flight[key]
             if flight.message_id == run.message_id and flight.ask == fiber_request.ticket:
@@ -578,10 +583,10 @@ class FiberRequests:
         )
         return False
 
-    def _withdraw(self, ask_key: str) -> None:
+    def _withdraw(self, ask_key: str, why: MessageFailed = _NOT_WANTED) -> None:
         place = self._core.state.asks.get(ask_key)
         if place is not None:
-            self._incarnations.withdraw(*place, _NOT_WANTED)
+            self._incarnations.withdraw(place.path, place.message_id, why)
 
 
 def _stream(run: FiberRun, ticket: str, pieces: Sequence[str]) -> bool:

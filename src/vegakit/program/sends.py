@@ -16,7 +16,6 @@ from vegakit.agent import (
     AskModel,
     CallTools,
     Check,
-    Count,
     Finished,
     Summarise,
     ToolOutcome,
@@ -102,11 +101,22 @@ class OpenSend(NamedTuple):
     process: ProcessRecord
     message_id: int
     send: Send
+    body: AgentBody
 
     @property
     def who(self) -> str:
         """The name of the send for the guards of its agent."""
         return f"{self.path}|{self.message_id}"
+
+    @property
+    def guard(self) -> str:
+        """The name of the guards of its agent."""
+        return self.body.guard or self.process.spec.body
+
+    @property
+    def choice(self) -> ModelChoice:
+        """The model that the send asks."""
+        return self.body.choices[self.send.model] if self.send.model else self.body.first
 
 
 class SendWorker(Worker):
@@ -170,9 +180,10 @@ class SendWorker(Worker):
             self._close(at)
 
     def abandon(self, path: str, process: ProcessRecord) -> None:
+        body = self._body(process)
         for message_id, send in (process.sends or {}).items():
             send.prior_attempts.spent += self._budgets.spent(path, send)
-            at = OpenSend(path, process, message_id, send)
+            at = OpenSend(path, process, message_id, send, body)
             if send.call is not None:
                 note_paid(send.prior_attempts, send.call.step, is_paid=self._is_calling(at))
             self._give_up(at)
@@ -218,6 +229,7 @@ class SendWorker(Worker):
             prompt.answer,
             prior_attempts=prior_attempts,
             wait_for_budget=prompt.wait_for_budget,
+            shared=body.shared_with(prompt.shared),
         )
         if process.sends is None:
             process.sends = {}
@@ -226,12 +238,14 @@ class SendWorker(Worker):
         speculative = self._core.speculative(message)
         if body.memory and speculative is not None:
             speculative.remembers, speculative.memory = True, process.memory
-        at = OpenSend(path, process, message_id, send)
-        self._go_on(at, turn.start(prompt.parts, history, count=self._count(at)))
+        at = OpenSend(path, process, message_id, send, body)
+        self._go_on(at, turn.start(prompt.parts, history, count=at.choice.count))
 
     def _open(self, path: str, process: ProcessRecord, message_id: int) -> OpenSend | None:
         send = (process.sends or {}).get(message_id)
-        return None if send is None else OpenSend(path, process, message_id, send)
+        if send is None:
+            return None
+        return OpenSend(path, process, message_id, send, self._body(process))
 
     def _go_on(self, at: OpenSend, action: TurnAction, cause: tuple[EffectKey, ...] = ()) -> None:
         """Carry out an action of the turn. `cause` are the effects whose outcomes led to it. If the
@@ -249,13 +263,13 @@ class SendWorker(Worker):
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
         at.send.call = call = self._call(at, action.step, action.request, action.tokens)
         at.send.pieces = ()
-        tools, paid = bool(self._body(at.process).rule.tools), at.send.prior_attempts.paid
+        tools, paid = bool(at.body.rule.tools), at.send.prior_attempts.paid
         call.owes = owed_by(at.path, action, paid, has_tools=tools)
         self._issue(at, call)
 
     def _call(self, at: OpenSend, step: int, request: ModelRequest, tokens: int) -> Call:
         """Return a call of the model that this send asks, at the price of that model."""
-        choice, send, most = self._choice(at), at.send, request.settings.max_tokens
+        choice, send, most = at.choice, at.send, request.settings.max_tokens
         if choice.price is None:
             raise BugError(f"{request.model} has no price, so its cost cannot be capped")
         retry = start_retry(choice.retry, self._core.now, deadline_ms=self._deadline(at))
@@ -263,8 +277,7 @@ class SendWorker(Worker):
         return Call(step, request, retry, worst_case(choice.price, tokens, most), tokens + most)
 
     def _issue(self, at: OpenSend, call: Call) -> None:
-        path, process, message_id, send = at
-        body, who = self._body(process), at.who
+        path, process, message_id, send, body = at
         if (asked := call.retry.attempts - 1) >= call.retry.rule.max_attempts:
             failure = attempts_exhausted(path, asked)
             if not self._fall_back(at, call, failure.reason):
@@ -274,7 +287,7 @@ class SendWorker(Worker):
             if isinstance(repeats, MessageFailed):
                 self._fail(at, repeats)
             return
-        guard, now = self._guard(process), self._core.now
+        who, guard, now = at.who, at.guard, self._core.now
         verdict = self._guards.enter(guard, body, who, call.tokens, call.queued_ms)
         if isinstance(verdict, WaitUntil):
             if not call.queued_ms:
@@ -294,19 +307,12 @@ class SendWorker(Worker):
         count_attempt(send.prior_attempts, call.step, send.model)
         # A summary is only for the next call, so it is not streamed.
         stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
-        prior_attempts, waits = call.retry.attempts - 1, send.wait_for_budget
+        asked, most, tried = call.request, call.worst_case, call.retry.attempts - 1
+        waits, tokens = send.wait_for_budget, call.tokens
         self._core.start(
             path,
             process,
-            CallModel(
-                call.request,
-                call.worst_case,
-                send.scope,
-                stream,
-                prior_attempts,
-                waits,
-                call.tokens,
-            ),
+            CallModel(asked, most, send.scope, stream, tried, waits, tokens, send.shared),
             "send",
             message_id,
             (call.step,),
@@ -333,20 +339,19 @@ class SendWorker(Worker):
         return True
 
     def _on_model(self, at: OpenSend, flight: InFlightEffect, outcome: EffectOutcome) -> None:
-        process, send, body = at.process, at.send, self._body(at.process)
-        call, turn = send.call, send.turn
+        send, call, turn = at.send, at.send.call, at.send.turn
         if call is None:
             raise BugError(f"{at.path} got the answer to a call that it did not make")
-        self._guards.leave(self._guard(process), at.who, call.permit, outcome)
+        self._guards.leave(at.guard, at.who, call.permit, outcome)
         note_paid(send.prior_attempts, call.step, is_paid=may_be_billed(outcome))
         send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
-                action = turn.on_summary(as_record(ModelReply, value), count=self._count(at))
+                action = turn.on_summary(as_record(ModelReply, value), count=at.choice.count)
                 self._tell_compaction(at)
             case Answered(value):
                 reply = as_record(ModelReply, value)
-                action = turn.on_reply(reply, _check(send, body), count=self._count(at))
+                action = turn.on_reply(reply, _check(send, at.body), count=at.choice.count)
             case Failed() | Refused() | Unknown() if (
                 call.retry.rule.speak_again or not send.pieces
             ) and self._ask_again(at, call, flight.effect.key, outcome):
@@ -429,7 +434,7 @@ class SendWorker(Worker):
         if deadline_ms is not None and self._core.now >= deadline_ms:
             return False
         tried = (f"{call.request.model} was asked before and gave no answer: {why}",)
-        choices = self._body(at.process).choices
+        choices = at.body.choices
         for index in range(send.model + 1, len(choices)):
             choice = choices[index]
             changed = send.turn.change_model(choice.rule, call.request, count=choice.count)
@@ -472,7 +477,7 @@ class SendWorker(Worker):
             call = plan.call
             began = ToolBegan(ask, call.name, call.arguments, plan.index, action.step)
             self._core.out.append(began)
-        for index, failed in self._tools.start(*at, action, deadline_ms):
+        for index, failed in self._tools.start(*at[:4], action, deadline_ms, ask):
             self._on_tool(at, index, failed)
 
     def on_result(self, path: str, process: ProcessRecord, ask: str, outcome: Outcome) -> None:
@@ -496,7 +501,7 @@ class SendWorker(Worker):
             name, step = send.turn.tool_name(index), send.turn.spent.steps - 1
             self._core.out.append(ToolEnded(ask, name, outcome, index, step))
         if len(send.outcomes) == send.due:
-            action = send.turn.on_tools(send.outcomes, count=self._count(at))
+            action = send.turn.on_tools(send.outcomes, count=at.choice.count)
             self._go_on(at, action, () if _is_bound(action) else send.failed)
 
     def _tell_compaction(self, at: OpenSend) -> None:
@@ -511,9 +516,9 @@ class SendWorker(Worker):
         return "" if taken is None or taken.message.sender else taken.message.ask
 
     def _finish(self, at: OpenSend, finished: Finished) -> None:
-        path, process, message_id, send = at
+        path, process, message_id, send, body = at
         conversation = send.turn.conversation
-        if self._body(process).memory:
+        if body.memory:
             self._memories.keep(process, conversation)
         reply = AgentReply(
             finished.output_text,
@@ -525,7 +530,7 @@ class SendWorker(Worker):
             send.pieces,
         )
         charged = self._budgets.charged(path, send)
-        self._budgets.give_back(path, send)
+        self._budgets.give_back(path, send, is_answered=True)
         self._end(process, message_id, Returned(reply, charged))
         self._close(at)
         self._core.ready.append(path)
@@ -533,7 +538,7 @@ class SendWorker(Worker):
     def _fail(self, at: OpenSend, failure: MessageFailed) -> None:
         """Fail the send. That is a result like any other: the sender gets it and the process stays
         alive."""
-        path, process, message_id, send = at
+        path, process, message_id, send, _ = at
         self._core.cancel(process, message_id)
         charged = self._budgets.charged(path, send)
         self._give_up(at)
@@ -562,7 +567,7 @@ class SendWorker(Worker):
         the part."""
         self._tools.withdraw(at.path, at.message_id, at.send)
         if at.send.call is not None:
-            self._guards.leave(self._guard(at.process), at.who, at.send.call.permit)
+            self._guards.leave(at.guard, at.who, at.send.call.permit)
         self._budgets.give_back(at.path, at.send)
 
     def _deadline(self, at: OpenSend) -> int | None:
@@ -573,17 +578,6 @@ class SendWorker(Worker):
         self, process: ProcessRecord, message_id: int
     ) -> MailboxEntry[ProcessMessage] | None:
         return None if process.mailbox is None else process.mailbox.taken(message_id)
-
-    def _guard(self, process: ProcessRecord) -> str:
-        return self._body(process).guard or process.spec.body
-
-    def _choice(self, at: OpenSend) -> ModelChoice:
-        """Return the model that a send asks."""
-        body = self._body(at.process)
-        return body.choices[at.send.model] if at.send.model else body.first
-
-    def _count(self, at: OpenSend) -> Count:
-        return self._choice(at).count
 
     def _body(self, process: ProcessRecord) -> AgentBody:
         return cast("AgentBody", self._core.body_of(process))

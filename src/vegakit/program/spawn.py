@@ -1,13 +1,13 @@
 """Spawning processes: names, wallets, and the bounds that stop a runaway (pure)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from vegakit.errors import BudgetExceeded, LimitReached
 from vegakit.money import Money, format_money
-from vegakit.policy import RestartRule, RestartStrategy
+from vegakit.policy import Backoff, RestartRule, RestartStrategy
 from vegakit.program.core import Core
 from vegakit.program.processes import Supervisors
 from vegakit.program.protocol import ChildSpec, GroupSpec, ProcessSpec, Spawn, Spawned, SpawnRefused
@@ -155,7 +155,18 @@ def spec_of(spec: ChildSpec, request: "SpawnAgent") -> ChildSpec:
             RestartStrategy(rules.get("strategy", known.strategy)),
             rules.get("max_restarts", known.max_restarts),
             rules.get("window", known.window_ms),
+            backoff_of(rules["backoff"]) if "backoff" in rules else known.backoff,
         )
         spec = structs.replace(spec, rule=rule)
     wallet = None if request.wallet is None else Money(request.wallet)
     return structs.replace(spec, wallet=wallet)
+
+
+def backoff_of(written: list[Any]) -> Backoff:
+    """Return the backoff of `exponential(base, factor, max)` or `constant(delay)`, as bytecode has
+    it."""
+    kind, initial_ms, *rest = written
+    if kind == "constant":
+        return Backoff(initial_ms, 1.0, initial_ms)
+    given = dict(zip(("factor", "max_ms"), rest, strict=False))
+    return Backoff(initial_ms, float(given.get("factor", 2.0)), int(given.get("max_ms", 5_000)))

@@ -19,6 +19,8 @@ from vegakit.program.core import Core
 from vegakit.program.messages import ProcessMessage
 from vegakit.program.protocol import OverlapReport, WastedCost
 from vegakit.program.state import (
+    AskedAt,
+    CallBegan,
     CriticalPath,
     InFlightEffect,
     SpeculativeCallRecord,
@@ -31,6 +33,7 @@ from vegakit.program.wallets import Wallets, send_budget
 if TYPE_CHECKING:
     from vegakit.vm import PriorSend, SpeculativeCall
 
+_NOWHERE = AskedAt("", 0)
 _BYTES_A_TOKEN = 8
 """The most bytes of an answer that are assumed for each token."""
 
@@ -121,9 +124,9 @@ class Speculation:
     def _begun(self, ask_prefix: str, older: "PriorSend") -> "PriorSend":
         """Return the older send, as in flight only if it holds its part by now. It does so from the
         moment its message is taken, which may be later in this step."""
-        path, message_id = self._core.state.asks.get(f"{ask_prefix}{older.in_flight}", ("", 0))
-        process = self._core.state.processes.get(path)
-        held = process is not None and message_id in (process.sends or ())
+        place = self._core.state.asks.get(f"{ask_prefix}{older.in_flight}", _NOWHERE)
+        process = self._core.state.processes.get(place.path)
+        held = process is not None and place.message_id in (process.sends or ())
         return older if held else replace(older, in_flight="")
 
     def _room(self, path: str) -> int | None:
@@ -194,17 +197,16 @@ class Speculation:
 
     def on_begun(self, critical_path: CriticalPath, ticket: str) -> None:
         """Note when a call began, and how long the chain of calls is that it waited for."""
-        critical_path.begun[ticket] = self._core.now, critical_path.chain_ms
+        critical_path.begun[ticket] = CallBegan(self._core.now, critical_path.chain_ms)
 
     def on_answer(
         self, critical_path: CriticalPath, ticket: str, ask_key: str, charged: int = 0
     ) -> bool:
         """Record the result of a call. Return whether the call is still speculative."""
         speculative = self._core.state.speculative.get(ask_key)
-        began_ms, chain_ms = critical_path.begun.pop(
-            ticket, (self._core.now, critical_path.chain_ms)
-        )
-        took_ms = self._core.now - began_ms
+        began = critical_path.begun.pop(ticket, None)
+        took_ms = 0 if began is None else self._core.now - began.at_ms
+        chain_ms = critical_path.chain_ms if began is None else began.chain_ms
         critical_path.chain_ms = chain_ms + took_ms
         critical_path.longest_ms = max(critical_path.longest_ms, critical_path.chain_ms)
         critical_path.answered_ms += took_ms
@@ -255,7 +257,7 @@ class Speculation:
         }
         place = state.asks.get(ask_key)
         if place is not None:
-            self.mark_wasted(*place)
+            self.mark_wasted(place.path, place.message_id)
         self.waste(
             path if process is None else speculative.to, speculative.session, speculative.charged
         )

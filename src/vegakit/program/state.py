@@ -16,11 +16,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from vegakit.agent import ToolOutcome, Turn
 from vegakit.conversation import ModelRequest
-from vegakit.effects import Effect, Incarnation
+from vegakit.effects import Effect, Incarnation, SharedBudget
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
 from vegakit.policy import (
@@ -33,6 +33,7 @@ from vegakit.policy import (
     Signals,
     SupervisorMachine,
 )
+from vegakit.prices import PAID_REPEATS
 from vegakit.program.messages import MessageFailed, ProcessMessage
 from vegakit.program.protocol import GroupSpec, ProcessSpec
 from vegakit.value_types import Type
@@ -44,7 +45,9 @@ class Wallet(Struct, omit_defaults=True, gc=False):
     """A wallet without a `cap` limits nothing and only counts. A `loose` wallet is not held as a
     whole in the wallet above: each of its calls is. Of `spent`, `wasted` went to speculative calls
     that were not used. `raised` is what a person added when the run was resumed: it may be spent
-    beyond the cap, and is not held in the wallet above, which was raised as well."""
+    beyond the cap, and is not held in the wallet above, which was raised as well. `spare` is what
+    answers in it cost less than they were held for, and `slack` the most that something in it was
+    held for and could not have cost."""
 
     cap: Money | None = None
     spent: int = 0
@@ -52,6 +55,16 @@ class Wallet(Struct, omit_defaults=True, gc=False):
     loose: bool = False
     wasted: int = 0
     raised: int = 0
+    spare: int = 0
+    slack: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Return how much more the same answers could have cost. Under a cap the next of them has
+        to fit beside those before it, with all that is held for it."""
+        if self.cap is None:
+            return self.spare
+        return max(0, min(self.spare, self.cap - self.slack - self.spent))
 
     @property
     def room(self) -> Money | None:
@@ -70,6 +83,11 @@ class Wallet(Struct, omit_defaults=True, gc=False):
         """Free what was held and charge what was billed."""
         self.held -= held
         self.spent += charged
+
+    def save(self, held: int, charged: int, spare: int) -> None:
+        """Count what was settled and could have cost `spare` more."""
+        self.spare += spare
+        self.slack = max(self.slack, held - charged - spare)
 
 
 # The records of a program.
@@ -147,6 +165,7 @@ class Send(Struct, omit_defaults=True):
     programs: int = 0
     tries: int = 0
     wait_for_budget: bool = False
+    shared: tuple[SharedBudget, ...] = ()
     alerted: bool = False
     """It was told that it has spent more than its agent's budget, which only warns."""
     model: int = 0
@@ -169,12 +188,30 @@ class SpeculativeCallRecord(Struct, omit_defaults=True):
     calls: int = 0
 
 
+# What has no part that can hold others is not gone through by Python's collector, nor is a table of
+# it. Tuples are, and a table of them is again after each collection that had found it free of them.
+
+
+class CallBegan(Struct, frozen=True, array_like=True, gc=False):
+    """When a call began, and how long the chain of calls is that it waited for."""
+
+    at_ms: int
+    chain_ms: int
+
+
+class AskedAt(Struct, frozen=True, array_like=True, gc=False):
+    """The process that an ask is for, and the number of its message."""
+
+    path: str
+    message_id: int
+
+
 class CriticalPath(Struct, omit_defaults=True):
-    """A record of how the calls of a fiber overlap. `begun` holds for each call when it began, and
-    the length of the chain of calls that it waited for. `chain_ms` belongs to the answer that the
+    """A record of how the calls of a fiber overlap. `begun` holds for each call when it began and
+    after what. `chain_ms` belongs to the answer that the
     fiber continues with."""
 
-    begun: dict[str, tuple[int, int]] = {}
+    begun: dict[str, CallBegan] = {}
     chain_ms: int = 0
     longest_ms: int = 0
     answered_ms: int = 0
@@ -185,8 +222,9 @@ class Fiber(Struct, omit_defaults=True):
     stored `VmState` of the module with the digest `code`. `inside` are the sessions of the sends in
     flight and `answers` their requested types; `sleeping` says when each sleeping task wakes;
     `watching` who waits for the end of a process; `budget_queries` are questions about the budget
-    that wait until cancelled calls have landed. `touched` says that the run changed the world in a
-    way that must not be repeated."""
+    that wait until cancelled calls have landed. `withheld` are requests behind processes of which
+    a slice has ended as many as it may. `touched` says that the run changed the world in a way that
+    must not be repeated."""
 
     vm: Any
     code: str = ""
@@ -196,6 +234,7 @@ class Fiber(Struct, omit_defaults=True):
     watching: dict[str, str] = {}
     touched: bool = False
     budget_queries: dict[str, Any] = {}
+    withheld: list[Any] = []
     critical_path: CriticalPath = field(default_factory=CriticalPath)
 
 
@@ -203,7 +242,8 @@ class BudgetSession(Struct, omit_defaults=True):
     """A budget around a part of what a process does. `inside` is the session around it; `sends`
     counts the sends in it without a result. After its end it is closed as soon as `sends` is 0 and
     nothing is held in it. A loop in it that may cost more than `confirm` needs an approval;
-    speculative calls in it may cost no more than `speculate`. That of a stand-in took
+    speculative calls in it may cost no more than `speculate`. Where a call does not fit, it `asks`
+    for more; what is spent in it is told once it is above `alert_at`. That of a stand-in took
     `repeats` from the pool, which it gives back if no more than `once` was spent."""
 
     owner: str
@@ -212,6 +252,8 @@ class BudgetSession(Struct, omit_defaults=True):
     sends: int = 0
     confirm: int | None = None
     speculate: int | None = None
+    asks: bool = False
+    alert_at: int | None = None
     repeats: int = 0
     once: int = 0
 
@@ -241,6 +283,7 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
     fibers: dict[int, Fiber] | None = None
     prior_attempts: dict[int, PriorAttempts] | None = None
     scope: ScopeId = ScopeId("")
+    shared: tuple[SharedBudget, ...] = ()
     once: bool = False
     equals: dict[str, int] | None = None
     numbered: list[str] | None = None
@@ -249,7 +292,7 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
 class AuthoredProgram(Struct, omit_defaults=True):
     """A program that a model wrote, for the process that runs it. `by` is the body of the agent
     whose `tool` admitted it; the names of its own bodies start with `prefix`. `ask` identifies its
-    result; `repeats` is what it was quoted with."""
+    result; `repeats` is what it was quoted with. One that `is_capped` has less than its quote."""
 
     by: str
     tool: str
@@ -260,6 +303,7 @@ class AuthoredProgram(Struct, omit_defaults=True):
     calls: int = 0
     printed: str = ""
     repeats: int | None = None
+    is_capped: bool = False
 
 
 class Supervision(Struct, omit_defaults=True):
@@ -332,7 +376,8 @@ class Bounds(Struct, frozen=True):
     elsewhere. `raised` is what a person added to its budgets when the run was resumed: a cap that
     was used up by interrupted calls must not stop the run for ever. `paid_repeats` is the pool of a
     quoted program in percent of its sends; None is the rule of runs from before there was one: only
-    each agent's own `retry` bounds them."""
+    each agent's own `retry` bounds them. `sends` are those of the program that the host runs, by
+    its quote with its arguments; None where the program itself says how many there are."""
 
     depth: int = 5
     width: int = 50
@@ -343,6 +388,13 @@ class Bounds(Struct, frozen=True):
     ceiling: int | None = None
     raised: int = 0
     paid_repeats: int | None = None
+    sends: int | None = None
+
+    def with_pool(self) -> "Bounds":
+        """Return the bounds of a new run, which has a pool of paid repeats also where nobody says
+        how large."""
+        percent = PAID_REPEATS if self.paid_repeats is None else self.paid_repeats
+        return structs.replace(self, paid_repeats=percent)
 
 
 class RepeatPool(Struct, omit_defaults=True):
@@ -362,7 +414,8 @@ class Program(Struct, omit_defaults=True):
     the ask they were for; `wasted_effects` those of them that are waste; `superseded` those that
     were started again in the meantime. `given_up` counts how often each speculative effect was
     cancelled. `pools` are the paid repeats of quoted programs, and `parked` the sends that
-    wait for their turn to take one: process, message, and since when."""
+    wait for their turn to take one: process, message, and since when. `saved` is how much less it
+    has cost so far than the same answers could have: a quote is as much lower by now."""
 
     id: ProgramId
     v: int = STATE_VERSION
@@ -384,7 +437,7 @@ class Program(Struct, omit_defaults=True):
     given_up: dict[EffectKey, int] = field(default_factory=dict)
     speculative: dict[str, SpeculativeCallRecord] = field(default_factory=dict)
     budget_queries: dict[str, int] = field(default_factory=dict)
-    asks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    asks: dict[str, AskedAt] = field(default_factory=dict)
     timers: list[Timer] = field(default_factory=list)
     put_off: dict[int, ProcessMessage] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -398,9 +451,15 @@ class Program(Struct, omit_defaults=True):
     equals: dict[str, int] = field(default_factory=dict)
     pools: dict[str, RepeatPool] = field(default_factory=dict)
     parked: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    saved: int = 0
     shutting_down: bool = False
     ending: str = ""
     over: bool = False
+
+    @property
+    def beyond(self) -> int:
+        """Return what paid for more repeats than were quoted, of the money that a person added."""
+        return sum(pool.beyond for pool in self.pools.values())
 
 
 # Paths: `team#2/coder` is the coder that the second incarnation of team started.

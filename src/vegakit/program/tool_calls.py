@@ -25,7 +25,13 @@ from vegakit.program.bodies import MOST_KEPT, AgentBody, Author
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Outcome, ProcessMessage
 from vegakit.program.processes import Incarnations
-from vegakit.program.protocol import ProcessSpec, Spawn, SpawnRefused
+from vegakit.program.protocol import (
+    ProcessSpec,
+    ProgramAdmitted,
+    ProgramQuote,
+    Spawn,
+    SpawnRefused,
+)
 from vegakit.program.refusals import RefusalReason, RefusedProgram, refused
 from vegakit.program.spawn import Spawner
 from vegakit.program.state import AuthoredProgram, ProcessRecord, Send, child_path
@@ -63,9 +69,10 @@ class AuthoredPrograms:
         step: int,
         plan: PlannedCall,
         deadline_ms: int | None,
+        listener: str,
     ) -> ToolOutcome | None:
         """Start a program. Return the outcome for the model at once if it is refused, None if it
-        runs."""
+        runs: then the `listener`, if there is one, is told what it may spend."""
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
         author, send = body.authors[plan.call.name], (process.sends or {})[message_id]
@@ -92,12 +99,17 @@ class AuthoredPrograms:
             language,
             f"{path}|{word}",
             repeats=self._core.state.bounds.paid_repeats,
+            is_capped=admitted.is_capped,
         )
-        self._core.state.processes[made.path].scope = send.scope
+        _pay_as(self._core.state.processes[made.path], send)
         send.programs, send.touched = send.programs + 1, True
         until = now + author.timeout_ms
         until = until if deadline_ms is None else min(until, deadline_ms)
         self._core.post(made.path, ProcessMessage(arguments, word, path, until, name))
+        if listener:
+            usual = None if admitted.quoted.typical is None else Money(admitted.quoted.typical)
+            quoted = ProgramQuote(plan.call.name, admitted.cost, usual, plan.index, step)
+            self._core.out.append(ProgramAdmitted(listener, quoted))
         return None
 
     def on_result(self, path: str, ask: str, outcome: Outcome) -> ToolOutcome | None:
@@ -248,14 +260,16 @@ class ToolRounds:
         send: Send,
         action: CallTools,
         deadline_ms: int | None,
+        listener: str,
     ) -> Iterator[tuple[int, ToolOutcome]]:
-        """Start the calls. Yield the outcomes of those that could not begin."""
+        """Start the calls. Yield the outcomes of those that could not begin. The `listener`, an ask
+        of the host, if there is one, is told what programs may spend."""
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
         send.due, send.outcomes, send.failed = len(action.calls), {}, ()
         for plan in action.calls:
             if plan.call.name in body.authors:
-                place = path, process, message_id, action.step, plan, deadline_ms
+                place = path, process, message_id, action.step, plan, deadline_ms, listener
                 if (tool_outcome_now := self._programs.begin(*place)) is not None:
                     yield plan.index, tool_outcome_now
                 continue
@@ -285,7 +299,7 @@ class ToolRounds:
         for index in range(send.due):
             place = self._core.state.asks.get(f"{path}|{message_id}.{index}")
             if place is not None:
-                self._incarnations.withdraw(*place, _NOT_WANTED)
+                self._incarnations.withdraw(place.path, place.message_id, _NOT_WANTED)
         self._programs.withdraw(path, message_id, send)
 
     def _start(
@@ -330,6 +344,7 @@ class ToolRounds:
             made = self._spawner.spawn(Spawn(body.fibers[name], name, path))
             if isinstance(made, SpawnRefused):
                 return ToolOutcome(f"{made.error}: {made.reason}", is_error=True)
+        _pay_as(self._core.state.processes[below], (process.sends or {})[message_id])
         mailbox = process.mailbox
         taken = None if mailbox is None else mailbox.taken(message_id)
         message_name = str(message_id) if taken is None else taken.message.name or str(message_id)
@@ -343,3 +358,8 @@ class ToolRounds:
         )
         self._core.post(below, message)
         return None
+
+
+def _pay_as(below: ProcessRecord, send: Send) -> None:
+    """Let what a tool or a program asks draw on the budgets of the send that called it."""
+    below.scope, below.shared = send.scope, send.shared

@@ -24,17 +24,16 @@ has only the rest of the part, so that a message does not cost more after a cras
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from msgspec import convert
 
-from vegakit.effects import AskHuman
 from vegakit.errors import BudgetExceeded, Paused
-from vegakit.events import EffectOutcome, charged_for
+from vegakit.events import Answered, EffectOutcome, charged_for
 from vegakit.money import Money, format_money
-from vegakit.policy import BINDING, InterruptKind, OnExceed
+from vegakit.policy import BINDING, OnExceed
 from vegakit.prices import DEFAULT_SEND_BUDGET
-from vegakit.program.bodies import AgentBody, FiberRun, StandInBody, model_terms
+from vegakit.program.bodies import AgentBody, FiberRun
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Prompt
 from vegakit.program.protocol import CostAlert
@@ -49,8 +48,7 @@ from vegakit.program.state import (
 )
 
 if TYPE_CHECKING:
-    from vegakit.lang import AgentSpec
-    from vegakit.vm import AskBudget, CallHost, CloseScope, OpenScope
+    from vegakit.vm import AskBudget, CloseScope, OpenScope
 
 # Money is held and settled in every wallet that a call has to fit.
 
@@ -84,6 +82,13 @@ class Wallets:
     def raised(self) -> int:
         """Return what a person added to all budgets when the run was resumed."""
         return self._core.state.bounds.raised
+
+    @property
+    def paused(self) -> str:
+        """Return what to do where a budget that is set to ask refuses."""
+        if self._core.state.recorded:
+            return "it is set to ask: raise it to go on: vega resume --budget '+$1'"
+        return "it is set to ask, but the run is not recorded: raise it, and run it again"
 
     def _is_by_model(self, spawner: str) -> bool:
         """Return whether the spawner is an agent. The wallet that is opened is then the quote of a
@@ -154,7 +159,8 @@ class Wallets:
         calls, in whatever order they are made."""
         chain = self._chain(path, session, looks=True)
         capped = [(name, wallet) for name, wallet in chain if wallet.cap is not None]
-        return len(capped) == 1 and capped[0][0] in self._core.state.authored
+        authored = self._core.state.authored.get(capped[0][0]) if len(capped) == 1 else None
+        return authored is not None and not authored.is_capped
 
     def owner_of(self, key: str) -> str | None:
         """Return the process that opened a session."""
@@ -232,13 +238,22 @@ class Wallets:
             wallet.held += amount
         return None
 
-    def settle(self, path: str, held: int, charged: int, session: str = "") -> None:
-        """Free what was held and charge what was billed, in every wallet of the chain."""
+    def settle(self, path: str, held: int, charged: int, session: str = "", spare: int = 0) -> None:
+        """Free what was held and charge what was billed, in every wallet of the chain. What it
+        could have cost more counts for the run at once, or when the cap around it is closed."""
         for above, wallet in self._chain(path, session):
             wallet.settle(held, charged)
             self._alert(above, wallet)
+            process = self._core.state.processes.get(above)
+            if process is not None and not process.spawner:
+                self._core.state.saved += spare
+            elif wallet.cap is not None:
+                wallet.save(held, charged, spare)
+                spare = 0
         while session:
             opened = self._core.state.sessions.get(session)
+            if opened is not None:
+                self._warn(session, opened)
             self._close_if_over(session)
             session = "" if opened is None else opened.inside
 
@@ -254,7 +269,7 @@ class Wallets:
             return
         del self._core.state.wallets[key]
         if wallet.cap is not None and spawner and not wallet.loose:
-            self.settle(spawner, wallet.cap, wallet.spent, session)
+            self.settle(spawner, wallet.cap, wallet.spent, session, wallet.saved)
             self.waste(spawner, session, wallet.wasted)
 
     def _chain(
@@ -288,6 +303,23 @@ class Wallets:
     def alert(self, path: str, spent: Money, alert_at: Money) -> None:
         """Tell that a process has spent more than somebody wants to know of."""
         self._core.out.append(CostAlert(path, spent, alert_at))
+
+    def _warn(self, key: str, session: BudgetSession) -> None:
+        """Tell once that a session has spent more than it should."""
+        spent = Money(self._core.state.wallets[key].spent)
+        if session.alert_at is not None and spent > session.alert_at:
+            self.alert(session.owner, spent, Money(session.alert_at))
+            session.alert_at = None
+
+    def asks(self, key: str, amount: int) -> bool:
+        """Return whether the session in which an amount does not fit is set to ask for more."""
+        for one in self.around(key):
+            wallet = self._core.state.wallets[one]
+            if not wallet.fits(amount):
+                return self._core.state.sessions[one].asks
+            if not wallet.loose:
+                break
+        return False
 
     def _alert(self, path: str, wallet: Wallet) -> None:
         process = self._core.state.processes.get(path)
@@ -329,14 +361,17 @@ class SendBudgets:
         else:
             exhausted, opened = self._wallets.hold(path, cap, prompt.session), prompt.session
         if exhausted is not None:
-            return budget_exceeded("this send may spend", cap, exhausted)
+            asks = self._wallets.asks(prompt.session, cap)
+            paused = self._wallets.paused if asks else None
+            return budget_exceeded("this send may spend", cap, exhausted, paused)
         return Wallet(None if shared else cap, raised=raised), opened
 
     def hold(
         self, path: str, send: Send, amount: Money, on_exceed: OnExceed
     ) -> MessageFailed | None:
         """Hold the most that a call may cost, or return why it does not fit. An agent that is set
-        to ask pauses the run where its own budget is not enough, not where a wallet is."""
+        to ask pauses the run where its own budget is not enough, not where a wallet is; a session
+        that is, where the session is not enough."""
         exhausted = None if send.part.fits(amount) else f"this send of {path}"
         is_its_own = exhausted is not None
         if exhausted is None and (send.part.cap is None or send.part.loose):
@@ -344,7 +379,9 @@ class SendBudgets:
             is_its_own = exhausted == name_of_session(path)
         if exhausted is not None:
             asks = is_its_own and on_exceed is OnExceed.ASK
-            return budget_exceeded("the next call could cost", amount, exhausted, asks=asks)
+            asks = asks or self._wallets.asks(send.session, amount)
+            paused = self._wallets.paused if asks else None
+            return budget_exceeded("the next call could cost", amount, exhausted, paused)
         send.part.held += amount
         return None
 
@@ -360,24 +397,30 @@ class SendBudgets:
         charged, send = charged_for(outcome), None
         if flight.generation == process.generation:
             send = (process.sends or {}).get(flight.message_id)
+        could = flight.held if isinstance(outcome, Answered) and send is not None else charged
+        spare = max(0, could - charged)
         if send is not None:
             send.part.settle(flight.held, charged)
+            send.part.save(flight.held, charged, spare)
         if send is None or send.part.cap is None or send.part.loose:
-            self._wallets.settle(path, flight.held, charged, flight.session)
+            self._wallets.settle(path, flight.held, charged, flight.session, spare)
         if send is not None and body is not None and body.on_exceed is OnExceed.WARN:
             spent = self.charged(path, send)
             if body.budget is not None and spent > body.budget and not send.alerted:
                 send.alerted = True
                 self._wallets.alert(path, spent, body.budget)
 
-    def give_back(self, path: str, send: Send) -> None:
-        """Give back what a send did not spend."""
-        if send.part.loose:
+    def give_back(self, path: str, send: Send, *, is_answered: bool = False) -> None:
+        """Give back what a send did not spend. One without an answer may be made again, with what
+        is left of its part, so nothing of that is saved."""
+        part, saved = send.part, send.part.saved if is_answered else 0
+        if part.loose:
             return
-        if send.part.cap is not None:
-            free = send.part.cap - send.part.held
-            self._wallets.settle(path, free, send.part.spent, send.session)
+        if part.cap is not None:
+            free = part.cap - part.held
+            self._wallets.settle(path, free, part.spent, send.session, saved)
         elif self._wallets.owner_of(send.session) == path:
+            self._wallets.of_session(send.session).spare *= is_answered
             self._wallets.close_session(send.session, forgotten=True)
 
     def charged(self, path: str, send: Send) -> Money:
@@ -423,12 +466,12 @@ def name_of_session(owner: str) -> str:
 
 
 def budget_exceeded(
-    what: str, amount: Money, exhausted: str, *, asks: bool = False
+    what: str, amount: Money, exhausted: str, paused: str | None = None
 ) -> MessageFailed:
-    """Return the failure of a send whose part, or whose next call, does not fit."""
-    kind, fix = BudgetExceeded, "raise its wallet or budget, or lower max_tokens"
-    if asks:
-        kind, fix = Paused, "it is set to ask: raise it to go on: vega resume --budget '+$1'"
+    """Return the failure of a send whose part, or whose next call, does not fit. `paused` is what
+    to do where that pauses the run."""
+    kind = BudgetExceeded if paused is None else Paused
+    fix = paused or "raise its wallet or budget, or lower max_tokens"
     what = f"{what} {format_money(amount)}, which is more than is left for {exhausted}"
     return MessageFailed(kind.__name__, f"{what}; {fix}")
 
@@ -447,17 +490,23 @@ class BudgetSessions:
         self._wallets = wallets
 
     def open(self, run: FiberRun, request: "OpenScope") -> bool:
-        """Open a session, or fail the task if it does not fit."""
+        """Open a session, or fail the task if it does not fit. One that only warns, or allows all,
+        takes no part: what is around it limits what is spent."""
         inside, key = run.session(request.inside), run.session(request.ticket)
-        exhausted = self._wallets.open_session(key, run.path, Money(request.amount), inside)
+        settings = request.settings or {}
+        on_exceed = settings.get("on_exceed")
+        cap = None if on_exceed in (OnExceed.WARN, OnExceed.ALLOW) else Money(request.amount)
+        exhausted = self._wallets.open_session(key, run.path, cap, inside)
         if exhausted is None:
-            session, settings = self._core.state.sessions[key], request.settings or {}
+            session = self._core.state.sessions[key]
+            session.asks = on_exceed == OnExceed.ASK
+            session.alert_at = request.amount if on_exceed == OnExceed.WARN else None
             session.confirm, session.speculate = settings.get("confirm"), settings.get("speculate")
             run.vm.answer(request.ticket, None)
         else:
             room = self._wallets.seen_room(run.path, inside)
             why = (
-                f"a session of {format_money(Money(request.amount))} does not fit: {exhausted} has "
+                f"a budget of {format_money(Money(request.amount))} does not fit: {exhausted} has "
                 f"only {format_money(room)} left; ask for less, or give it more"
             )
             run.vm.fail(request.ticket, BudgetExceeded.__name__, why)
@@ -495,92 +544,3 @@ class BudgetSessions:
             budget_queries, run.fiber.budget_queries = run.fiber.budget_queries, {}
             for request in budget_queries.values():
                 self.read_budget(run, convert(request, AskBudget))
-
-
-# The approval before an expensive loop.
-
-
-_EXPIRES_MS = 24 * 60 * 60 * 1000
-_NO_BOUND = 2**62
-_ARGUMENTS = 2
-_ROW = [str, int, int, int, bool, int]
-
-
-class LoopConfirmation:
-    """Asks a person before a loop that may cost much."""
-
-    def __init__(self, core: Core, wallets: Wallets) -> None:
-        self._core = core
-        self._wallets = wallets
-
-    def question(self, run: FiberRun, request: "CallHost") -> AskHuman | None:
-        """Return the question for a person, or None when the loop may begin without one."""
-        session = run.session(request.scope)
-        most = self._most(session)
-        items, rows = _loop_arguments(request)
-        if most is None or not items:
-            return None
-        worst = len(items) * self._round(run, rows, _longest(items))
-        room = self._wallets.room(run.path, session)
-        worst = worst if room is None else min(worst, room)
-        if worst <= most:
-            return None
-        cost = (
-            "an amount without bound"
-            if worst >= _NO_BOUND
-            else f"{format_money(Money(worst))} at most"
-        )
-        many = f"{len(items):,} round{'s' * (len(items) != 1)}"
-        question = (
-            f"A loop of {many} may cost {cost}, more than {format_money(Money(most))}. Begin it?"
-        )
-        return AskHuman(InterruptKind.CONFIRMATION, question, self._core.now + _EXPIRES_MS)
-
-    def _most(self, key: str) -> int | None:
-        """Return the `confirm` limit of the innermost session that has one."""
-        sessions = self._core.state.sessions
-        limits = (sessions[around].confirm for around in self._wallets.around(key))
-        return next((most for most in limits if most is not None), None)
-
-    def _round(self, run: FiberRun, rows: list[Any], longest: int) -> int:
-        """Bound the cost of one round. A send to an unknown agent has no bound."""
-        specs = {spec.name: spec for spec in run.body.module.agents}
-        costs = (self._cost(run, row, longest, specs.get(row[0])) for row in rows)
-        return sum(int(min(cost, _NO_BOUND)) for cost in costs)
-
-    def _cost(
-        self, run: FiberRun, row: list[Any], longest: int, spec: "AgentSpec | None"
-    ) -> int | float:
-        from vegakit.lang import cost_of_round
-
-        process = None if spec is None else run.body.stateless.get(spec.name)
-        body = None if process is None else self._core.code.get(process.body)
-        if isinstance(body, StandInBody):
-            times, budget = row[1], row[5]
-            return times * (body.budget if budget < 0 else budget)
-        if spec is None or not isinstance(body, AgentBody):
-            return _NO_BOUND
-        terms = model_terms(body)
-        return cost_of_round(row, longest, spec, lambda _: terms, body.rule.tools)
-
-
-def _loop_arguments(request: "CallHost") -> tuple[list[Any], list[Any]]:
-    """Return the items and the sends of one round. Bytecode may hold anything: arguments that
-    cannot be read count as a loop without sends."""
-    if len(request.args) != _ARGUMENTS or not all(isinstance(arg, list) for arg in request.args):
-        return [], []
-    items, rows = cast("tuple[list[Any], list[Any]]", request.args)
-    return (items, rows) if all(map(_is_row, rows)) else ([], [])
-
-
-def _is_row(row: object) -> bool:
-    parts = cast("list[object]", row) if isinstance(row, list) else []
-    return [type(part) for part in parts] == _ROW
-
-
-def _longest(items: list[Any]) -> int:
-    """Return the size of the longest item in bytes, or -1 if some item is not a text. The text of a
-    pair is its second part."""
-    texts: list[Any] = [item[-1] if isinstance(item, list) and item else item for item in items]
-    sizes = [len(text.encode()) if isinstance(text, str) else -1 for text in texts]
-    return -1 if -1 in sizes else max(sizes, default=0)

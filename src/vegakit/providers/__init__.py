@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         ScriptedModel as ScriptedModel,
         ScriptedReply as ScriptedReply,
     )
+    from vegakit.providers.token_bounds import InputCounting as InputCounting
     from vegakit.providers.transport import ConnectionPool as ConnectionPool
 
 
@@ -75,6 +76,7 @@ __getattr__, __dir__ = lazy_exports(
         "provider": "ProviderRecord",
         "registry": "build_model parts_of_agent",
         "scripted": "ScriptedAnswer ScriptedCall ScriptedModel ScriptedReply",
+        "token_bounds": "InputCounting",
         "transport": "ConnectionPool",
     },
 )

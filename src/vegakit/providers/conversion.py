@@ -62,8 +62,7 @@ from vegakit.conversation import (
 from vegakit.errors import ErrorClass, Phase, VegaError, WorldError
 from vegakit.providers.access import ModelName
 from vegakit.providers.answer import UNREADABLE_ANSWER
-from vegakit.providers.provider import ProviderRecord
-from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
+from vegakit.providers.token_bounds import InputCounting
 from vegakit.wires import bounded_arguments, read_arguments
 
 # Our records in the words of pydantic-ai, on their way to one wire format.
@@ -84,7 +83,7 @@ class RequestTemplate:
 
 
 def request_template(
-    model: Model, provider: ProviderRecord, request: ModelRequest
+    model: Model, counting: InputCounting, request: ModelRequest
 ) -> RequestTemplate:
     """Return the template of a request, with the bound on the tokens of its text and tools."""
     tools = [_tool(spec) for spec in request.tools]
@@ -99,7 +98,7 @@ def request_template(
     if sent.output_object:
         schemas.append([sent.output_object.name, sent.output_object.json_schema])
     output_tool = parameters.output_tools[0].name if parameters.output_tools else None
-    bound = bound_of_text(provider, request.system) + bound_of_tools(provider, schemas)
+    bound = counting.bound_of_text(request.system) + counting.bound_of_tools(schemas)
     return RequestTemplate(parameters, output_tool, bound)
 
 

@@ -58,7 +58,7 @@ from vegakit.providers.answer import (
 )
 from vegakit.providers.catalog import features_of, saves_by_cache
 from vegakit.providers.provider import OutgoingRequest
-from vegakit.providers.token_bounds import bound_of_messages, bound_of_shapes, bound_of_text
+from vegakit.providers.token_bounds import input_counting
 from vegakit.providers.transport import ConnectionPool, bundle_context, proxy_secrets
 from vegakit.wires import (
     UNREADABLE,
@@ -93,8 +93,7 @@ _MAX_BOUNDS = 64
 _MOST_TOKENS = 100_000_000
 """Ten times the largest window of any model: no single call has more."""
 _LONGEST_TOKEN = 256
-"""Letters that one token may stand for. The longest of any tokenizer, of spaces, stands for half of
-that."""
+"""Letters that one token may stand for: twice the longest of any tokenizer, which is of spaces."""
 _SHOWN = 300
 
 _COMMON_HEADERS = {
@@ -116,12 +115,15 @@ class ProviderModel:
         self._access = access
         self._wire = wire
         self._features = _features_of(name)
+        is_own = name.wire.is_own(access.base_url)
+        self.counting = input_counting(name.provider, name.model, is_own=is_own)
+        self.tokenizer = self.counting.tokenizer
         self.price: PriceRow | None = price_of(name, access)
         self._whole = AskForm(
             self._features,
             fields=fixed_fields(name, access),
             cache=access.cache and saves_by_cache(self.price),
-            elsewhere=not name.wire.is_own(access.base_url),
+            elsewhere=not is_own,
         )
         self._streamed = structs.replace(self._whole, stream=True)
         self._headers = _own_headers(self._wire.headers, access.headers)
@@ -144,14 +146,12 @@ class ProviderModel:
 
     @property
     def default_max_tokens(self) -> int:
-        """Return how long an answer may be if nobody says: longer for a model that reasons, whose
-        thoughts are output too."""
+        """Return how long an answer may be if nobody says: longer where thoughts are output too."""
         return max_tokens_if_unsaid(reasons=self._features.reasons)
 
     def bound_input(self, request: ModelRequest) -> int:
         """Return no fewer tokens than the provider will bill as input."""
-        messages_bound = bound_of_messages(self._name.provider, self._name.model, request)
-        return self._bound_of_shared(request) + messages_bound
+        return self._bound_of_shared(request) + self.counting.bound_of_messages(request)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask once, and return the reply."""
@@ -363,7 +363,7 @@ class ProviderModel:
         for known, bound in self._bounds:
             if known == shared:
                 return bound
-        bound = bound_of_text(self._name.provider, request.system) + self._bound_of_shapes(request)
+        bound = self.counting.bound_of_text(request.system) + self._bound_of_shapes(request)
         self._bounds = [(shared, bound), *self._bounds[: _MAX_BOUNDS - 1]]
         return bound
 
@@ -375,7 +375,7 @@ class ProviderModel:
         shaped = structs.replace(request, messages=(), system="")
         bare = structs.replace(shaped, tools=(), output=None)
         with_shapes, without = (len(self._wire.encode(r, self._whole)) for r in (shaped, bare))
-        return bound_of_shapes(self._name.provider, with_shapes - without, count)
+        return self.counting.bound_of_shapes(with_shapes - without, count)
 
     def _on_head(self, answer: HttpAnswer, admission: RequestAdmission) -> None:
         admission.request_id = _shown_id(answer.headers.get(self._wire.request_id, ""))

@@ -139,14 +139,15 @@ def _reachable(place: str) -> str:
 class ProviderRecord(Struct, frozen=True):
     """The record of a provider. `own_models` finds names that need no prefix, for the first of its
     wires; by default none. `image_tokens` is the most that an image of this size is billed as, by
-    model. `tokens_a_byte` bounds the tokens of text. `key_format` is a text that all keys hold and
-    the regex of a key, where `telemetry` does not know it by itself. `no_json_beside_tools` finds
-    models that take no schema for an answer beside tools; `closes_json` is true for one whose
-    answers by a schema have only keys that it names. `key_variable` holds the key unless the
-    settings say otherwise; by default it is `<NAME>_API_KEY`. `account_variables` hold the keys of
-    an account, which together do where there is none. `keyless` is true for one that may be asked
-    without a key, `free_at_home` for one whose own address is this machine, where nothing is
-    billed."""
+    model. `tokens_a_byte` bounds the tokens of text; `tokenizers` are the names of those that count
+    them exactly, each with a regex of the models that are billed by it. `key_format` is a text that
+    all keys hold and the regex of a key, where `telemetry` does not know it by itself.
+    `no_json_beside_tools` finds models that take no schema for an answer beside tools;
+    `closes_json` is true for one whose answers by a schema have only keys that it names.
+    `key_variable` holds the key unless the settings say otherwise; by default it is
+    `<NAME>_API_KEY`. `account_variables` hold the keys of an account, which together do where there
+    is none. `keyless` is true for one that may be asked without a key, `free_at_home` for one whose
+    own address is this machine, where nothing is billed."""
 
     name: str
     wires: tuple[ProviderWire, ...]
@@ -154,6 +155,7 @@ class ProviderRecord(Struct, frozen=True):
     limit_headers: LimitHeaders
     own_models: str = r"(?!)"
     tokens_a_byte: float = 1.0
+    tokenizers: tuple[tuple[str, str], ...] = ()
     key_format: tuple[str, str] | None = None
     no_json_beside_tools: str = r"(?!)"
     closes_json: bool = False

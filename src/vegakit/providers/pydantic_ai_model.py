@@ -59,7 +59,7 @@ from vegakit.providers.conversion import (
     timed_out,
 )
 from vegakit.providers.model import max_tokens_if_unsaid, timeout_of
-from vegakit.providers.token_bounds import bound_of_messages
+from vegakit.providers.token_bounds import input_counting
 from vegakit.providers.transport import bundle_context
 from vegakit.records import canonical
 
@@ -128,6 +128,7 @@ class PydanticAIModel:
         self._transport = GuardedTransport(access.proxy, access.ca_bundle)
         self._keyed: tuple[str, Model] = ("", self._build("read-for-each-call"))
         self._templates: list[tuple[_Shared, RequestTemplate]] = []
+        self.counting = input_counting(name.provider, name.model, is_own=False)
         self.price: PriceRow | None = access.price or capped_price(name.provider.name, name.model)
 
     def __repr__(self) -> str:
@@ -155,8 +156,7 @@ class PydanticAIModel:
 
     def bound_input(self, request: ModelRequest) -> int:
         """Return no fewer tokens than the provider will bill as input."""
-        messages_bound = bound_of_messages(self._name.provider, self._name.model, request)
-        return self._template_of(request).bound + messages_bound
+        return self._template_of(request).bound + self.counting.bound_of_messages(request)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask once, and return the reply."""
@@ -246,7 +246,7 @@ class PydanticAIModel:
         for known, template in self._templates:
             if known == shared:
                 return template
-        template = request_template(self._keyed[1], self._name.provider, request)
+        template = request_template(self._keyed[1], self.counting, request)
         self._templates = [(shared, template), *self._templates[: _MAX_TEMPLATES - 1]]
         return template
 

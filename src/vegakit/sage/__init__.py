@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         SageWaiting as SageWaiting,
         check_mode as check_mode,
         event_line as event_line,
+        quote_text as quote_text,
         usual_mode as usual_mode,
     )
     from vegakit.sage.extensions.loading import CommandInfo as CommandInfo
@@ -123,7 +124,7 @@ __getattr__, __dir__ = lazy_exports(
         "events": (
             "UNBILLED EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuestion "
             "SageQuote SageRetry SageSession SageText SageToolBegan SageToolEnded SageToolOutput "
-            "SageTurn SageWaiting check_mode event_line usual_mode"
+            "SageTurn SageWaiting check_mode event_line quote_text usual_mode"
         ),
         "extensions.loading": "CommandInfo",
         "extensions.records": "Plugin PluginHook SageCommand SageSubAgent",

@@ -1,6 +1,7 @@
 """The modes of a session and its events: one vocabulary for terminal, JSON and Python."""
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -9,8 +10,9 @@ from msgspec import Struct
 
 from vegakit.agent import REPEATED, CompactedHistory
 from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, UserError, VegaError
+from vegakit.money import NANOS, to_usd
 from vegakit.policy import PermissionMode
-from vegakit.program import CallRetried
+from vegakit.program import CallRetried, ProgramQuote
 
 # Modes: what runs by itself, and what a person is asked about.
 
@@ -126,12 +128,14 @@ class SageToolEnded(Struct, frozen=True, tag="tool_ended"):
 
 
 class SageQuote(Struct, frozen=True, tag="quote"):
-    """The agent is about to start sub-agents, by these calls: together they spend at most
-    `worst_usd`, and probably `typical_usd`."""
+    """The agent is about to start sub-agents, by the calls `tasks`, or to run a program that it
+    wrote, by the call `program`: they spend at most `worst_usd`, and probably `typical_usd`, which
+    is 0 where nobody knows."""
 
     tasks: tuple[str, ...]
     worst_usd: float
     typical_usd: float
+    program: str = ""
 
 
 class SageCompacted(Struct, frozen=True, tag="compacted"):
@@ -235,6 +239,18 @@ SageEvent: TypeAlias = (
 )
 
 
+def quote_text(quote: SageQuote, amount: Callable[[int], str]) -> str:
+    """Return a quote for people, its amounts as the door that tells it shows them."""
+    many = len(quote.tasks)
+    what = "a program" if quote.program else f"{many} sub-agent{'s' * (many != 1)}"
+    typical = f", typical {amount(_nanos(quote.typical_usd))}" if quote.typical_usd else ""
+    return f"{what}: at most {amount(_nanos(quote.worst_usd))}{typical}"
+
+
+def _nanos(usd: float) -> int:
+    return round(usd * NANOS)
+
+
 def call_id(above: int | str, step: int, index: int) -> str:
     """Return the name of a tool call: the turn, or the call of `task` whose sub-agent makes it; the
     model call that asked for it, the first is 1; and its index in that answer."""
@@ -263,7 +279,17 @@ def retry_event(news: CallRetried) -> SageRetry:
 _WRITING = ("write", "edit", "apply_patch")
 
 
-def compaction_event(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
+def progress_event(
+    event: CompactedHistory | ProgramQuote, above: int | str, pinned: dict[str, str]
+) -> SageEvent:
+    """Return what is told of a program before it runs, or of a summary that was made."""
+    if isinstance(event, CompactedHistory):
+        return _compaction(event, pinned)
+    call = call_id(above, event.step, event.index)
+    return SageQuote((), to_usd(event.most) or 0.0, to_usd(event.typical) or 0.0, call)
+
+
+def _compaction(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
     """Return what is told of a summary, and of what it took the place of."""
     read = set(history.paths.get("read", ()))
     written = {path for tool in _WRITING for path in history.paths.get(tool, ())}

@@ -75,8 +75,8 @@ from vegakit.sage.events import (
     SageToolEnded,
     SageTurn,
     call_id,
-    compaction_event,
     message_of,
+    progress_event,
     reason_of,
     retry_event,
     usual_mode,
@@ -101,7 +101,7 @@ from vegakit.sage.skills import SkillSet, find_skills
 from vegakit.sage.tools import Jobs, Workspace
 from vegakit.sage.tools.outside import check_nodes
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
-from vegakit.sdk import Ask, CallRetried, Runtime, runtime_arguments
+from vegakit.sdk import Ask, CallRetried, ProgramQuote, Runtime, runtime_arguments
 from vegakit.tools import remove_left_stubs
 
 _MOST_TOLD = 256
@@ -463,7 +463,7 @@ class SageAgent:
 
     async def _as_told(
         self,
-        event: ToolCalled | ToolReturned | CompactedHistory | SageEvent,
+        event: ToolCalled | ToolReturned | ProgramQuote | CompactedHistory | SageEvent,
         number: int,
         turn: TurnRecord,
     ) -> SageEvent:
@@ -480,8 +480,8 @@ class SageAgent:
                 if name == PINNED_TOOL and not is_error:
                     turn.todo = content
                 return SageToolEnded(call, name, content, is_error)
-            case CompactedHistory():
-                return compaction_event(event, self._knowledge.pinned())
+            case CompactedHistory() | ProgramQuote():
+                return progress_event(event, number, self._knowledge.pinned())
             case _:
                 return event
 

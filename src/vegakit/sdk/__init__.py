@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ProcessRestarted as ProcessRestarted,
         ProcessSpawned as ProcessSpawned,
         ProcessStuck as ProcessStuck,
+        ProgramQuote as ProgramQuote,
     )
     from vegakit.sdk.ask import Ask as Ask
     from vegakit.sdk.composition import (
@@ -80,7 +81,9 @@ if TYPE_CHECKING:
         check_source as check_source,
         load_bytecode as load_bytecode,
         nodes_in as nodes_in,
+        programs_below as programs_below,
         project_root as project_root,
+        with_rules as with_rules,
     )
 
 
@@ -94,7 +97,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "vegakit.program": (
             "BreakerClosed BreakerOpened CallQueued CallRetried CostAlert ProcessExited "
-            "ProcessRestarted ProcessSpawned ProcessStuck"
+            "ProcessRestarted ProcessSpawned ProcessStuck ProgramQuote"
         ),
         "ask": "Ask",
         "composition": "RuntimeOptions adopt runtime_arguments",
@@ -110,6 +113,9 @@ __getattr__, __dir__ = lazy_exports(
             "code_run_by interop_at load names_at parallel program session spawn tools_at vega"
         ),
         "runtime": "Runtime",
-        "sources": "CheckedSource Source check_source load_bytecode nodes_in project_root",
+        "sources": (
+            "CheckedSource Source check_source load_bytecode nodes_in programs_below project_root "
+            "with_rules"
+        ),
     },
 )

@@ -41,7 +41,7 @@ from vegakit.host import ActivityLog, Approvals, ProgramRun
 from vegakit.ids import Digest
 from vegakit.money import Dollars, Money
 from vegakit.policy import ExitKind
-from vegakit.ports import Clock
+from vegakit.ports import Clock, RunQuote
 from vegakit.telemetry import Redactor
 
 _LOOKS = 1_000
@@ -57,6 +57,7 @@ class ControlledRuntime(Protocol):
     children: Children
     activity: ActivityLog
     approvals: Approvals
+    quote: RunQuote | None
 
     @property
     def program(self) -> ProgramRun:
@@ -94,7 +95,9 @@ class RuntimeControl:
         from importlib.metadata import version  # it loads parsers of mail, and few ever look in
 
         rt = self._runtime
-        left = await rt.remaining()
+        left, spent, state = await rt.remaining(), await rt.spent(), rt.program.machine.state
+        added = state.bounds.raised, state.beyond
+        at_most = None if rt.quote is None else rt.quote.live(spent, state.saved, *added)
         return RuntimeView(
             rt.name,
             os.getpid(),
@@ -102,12 +105,13 @@ class RuntimeControl:
             rt.clock.now(),
             self._since_ms,
             rt.program.id,
-            len(rt.program.machine.state.processes),
+            len(state.processes),
             rt.program.host.busy,
             len(rt.children.all()),
-            Money(await rt.spent()),
+            Money(spent),
             None if left is None else Money(left),
-            Money(sum(reserved_by_path(rt.program.machine.state).values())),
+            Money(sum(reserved_by_path(state).values())),
+            at_most,
         )
 
     async def ps(self) -> list[ProcessView]:

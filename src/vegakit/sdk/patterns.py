@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import aclosing
 from contextvars import copy_context
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 from vegakit.concurrency import cancel_all
 from vegakit.errors import Cancelled, InvalidRuleError, LimitReached
@@ -38,6 +38,12 @@ def _where_written(
     return called
 
 
+@overload
+def race(
+    *works: Awaitable[T], good: Callable[[T], bool] | None = None
+) -> Coroutine[Any, Any, T]: ...
+@overload
+def race(*works: T, good: Callable[[T], bool] | None = None) -> T: ...
 @_where_written
 async def race(*works: Awaitable[T], good: Callable[[T], bool] | None = None) -> T:
     """Return the first that succeeds, and with `good` the first whose answer is good; the others

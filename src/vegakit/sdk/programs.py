@@ -132,7 +132,7 @@ class VegaProgram:
     def agent(self, name: str) -> "Agent[str]":
         """Return an agent of the program, as a path of a rollout: ask another model as
         `dataclasses.replace(program.agent("Reviewer"), model="fast")`."""
-        from vegakit.host import agent_of, python_externals
+        from vegakit.host import agent_of, place_of, python_externals
 
         spec = self._agent_spec(name)
         tools = python_externals(self).given[name]
@@ -142,7 +142,7 @@ class VegaProgram:
                 "Python with @tool instead, as load(…, tools=[…]), or put an agent without tools "
                 "under a rollout"
             )
-        return agent_of(spec, tools, memory=False)
+        return agent_of(spec, tools, place_of(self.root, self.module.name), memory=False)
 
     def with_agents(self, stand_ins: "Mapping[str, AgentStandIn]") -> "VegaProgram":
         """Return the program with rollouts in place of some of its agents, by their names:
@@ -245,7 +245,8 @@ Failed = ProgramFailed
 
 
 def MaxLen(most: int) -> Any:  # noqa: ANN401, N802  (reads as a type: Annotated[list[str], MaxLen(20)])
-    """A limit on the number of items, which the quote knows and pydantic holds to."""
+    """A limit on the items of a list, the keys of a dict or the characters of a str, which the
+    quote knows and pydantic holds to."""
     from pydantic import Field
 
     return Field(max_length=most)

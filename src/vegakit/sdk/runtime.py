@@ -38,8 +38,7 @@ from vegakit.host import (
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Dollars, dollars, priced
 from vegakit.policy import LEASE_MS, OnExceed, RateRule, ScopeRule, Secrets
-from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
-from vegakit.prices import PAID_REPEATS
+from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, RunQuote, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.sdk.ask import Ask, SyncRuntime
 from vegakit.telemetry import Redactor, Tracer, current_span
@@ -93,12 +92,12 @@ class Runtime(SyncRuntime):
     "fast", "smart", `provider:name`, and your own in `[models]`. `vega ps` and its kin of the same
     user may look in, by a socket that nobody else can open, unless `observable` is False. With
     `permissions` or a `mode` each tool call is allowed, denied, or asked about; what is asked is
-    kept in `store`, beside the journal if there is one.
-    With `cache`, a file of its own, the reply to a request that was made before is given again.
-    `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary.
-    `lookahead` is how many calls a compiled program may begin before it comes to them, 0 for none.
-    `lease_ms` is how long what it has reserved stays reserved on a shared ledger after it died.
-    `secrets` are shown to people by name; without it, variables whose names say that they are."""
+    kept in `store`, beside the journal if there is one. With `cache`, a file of its own, the reply
+    to a request that was made before is given again. `sandbox` is where tools run commands: "auto",
+    or "container" if Vega's own is the boundary. `lookahead` is how many calls a compiled program
+    may begin before it comes to them, 0 for none. `lease_ms` is how long what it has reserved stays
+    reserved on a shared ledger after it died. `secrets` are shown to people by name; without it,
+    variables whose names say that they are."""
 
     def __init__(
         self,
@@ -174,12 +173,12 @@ class Runtime(SyncRuntime):
             models or self._find_model, limits or self._limits_of, self.clock
         )
         self.journaled: JournaledRun | None = None
+        self.quote: RunQuote | None = None  # set before it is entered; then the recorded one
         self._exit_callbacks: list[Callable[[], Awaitable[object]]] = []
         rule = rule_of(budget, on_exceed)
         bounds = bounds or Bounds(window=DEFAULT_WINDOW if lookahead is None else lookahead)
-        percent = PAID_REPEATS if bounds.paid_repeats is None else bounds.paid_repeats
         ceiling = bounds.ceiling or rule.cap
-        self._bounds = structs.replace(bounds, ceiling=ceiling, paid_repeats=percent)
+        self._bounds = structs.replace(bounds.with_pool(), ceiling=ceiling)
         self._program: ProgramRun | None = None
         self._lease_ms = lease_ms
         self._lease: Lease | None = None
@@ -241,13 +240,14 @@ class Runtime(SyncRuntime):
         now, self._variables = self.clock.now(), copy_context()
         self._is_over = False
         self._holder = HolderId(f"{self.name}:{token_hex(8)}")
-        self.gate = Gate(
-            self._ledger, self.clock, self._holder, self.backlog, self._lease_ms, self._cache
-        )
+        parts = self._ledger, self.clock, self._holder, self.backlog, self._lease_ms, self._cache
+        self.gate = Gate(*parts)
         self.gate.on_wait = self.model_registry.on_wait = self.activity.observe_wait
         if self._journal is not None:
-            rules = self.approvals.resume, self._bounds.paid_repeats
-            self.journaled = await JournaledRun.begin(self._journal, self._ledger, now, *rules)
+            rules = self._bounds.paid_repeats, self._bounds.sends, self.quote
+            told = now, self.approvals.resume, *rules
+            self.journaled = await JournaledRun.begin(self._journal, self._ledger, *told)
+            self.quote = self.journaled.run.quote
             if self._has_own_cap:
                 self.budgets.begin_run(self.journaled.run.program)
             self.budgets.raise_caps(self.journaled.run.raised)
@@ -561,9 +561,8 @@ class Runtime(SyncRuntime):
     async def spent(self) -> Dollars:
         """Return what was spent within the current budget: that of the innermost `rt.budget` block,
         or of this run with all its earlier lives."""
-        scope = await self.budgets.ready(self.budgets.current)
-        found = await self._ledger.scope(scope, self.clock.now())
-        return Dollars.of_nanos(0 if found is None else found.settled)
+        found = await self.budgets.figures(self.budgets.current)
+        return Dollars.of_nanos(found.settled)
 
     async def remaining(self) -> Dollars | None:
         """Return what is left of the current budget, or None if nothing limits it. What calls in

@@ -3,8 +3,10 @@
 Commands that only read programs load this module, so it imports neither asyncio nor the runtime.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +71,93 @@ def check_source(
     text = source.read(source.name)
     if text is None:
         raise _unreadable(path)
-    return CheckedSource(
-        source, text, *check_program(text, source.name, source.read, tools=tools, types=types)
+    checked, found = check_program(text, source.name, source.read, tools=tools, types=types)
+    return CheckedSource(source, text, checked, with_rules(checked, found))
+
+
+def with_rules(
+    checked: "Checked | None", found: "Sequence[Diagnostic]"
+) -> "tuple[Diagnostic, ...]":
+    """Return what was found with what is wrong with the rules of a sound program: a right that no
+    run could have is refused before there is one, and a call that no run would do is warned of."""
+    from vegakit.lang import denied_calls, faults_of_rules
+
+    if checked is None:
+        return tuple(found)
+    if wrong := tuple(faults_of_rules(checked, _RULES)):
+        return (*found, *wrong)
+    denied = denied_calls(checked, _denial)
+    return (*found, *sorted(denied, key=lambda one: (one.file, one.at)))
+
+
+def _fault(field: str, rule: str) -> str | None:
+    # Only a program that names rules has them loaded.
+    from vegakit.errors import InvalidRuleError
+    from vegakit.lang import in_project
+    from vegakit.policy import Grant
+
+    try:
+        match field:
+            case "paths":
+                # As programs may also name the folder of their project.
+                Grant(paths=(in_project(rule),))
+            case "commands":
+                Grant(commands=(rule,))
+            case _:
+                Grant(hosts=(rule,))
+    except InvalidRuleError as error:
+        return str(error)
+    return None
+
+
+def _denial(
+    capability: str, reached: str, rules: "Mapping[str, tuple[str, ...]]"
+) -> tuple[str, str] | None:
+    from vegakit.errors import InvalidRuleError
+    from vegakit.lang import in_project
+    from vegakit.policy import Denied, Grant, ReadPath, decide, parse_command, parse_url
+
+    paths = (in_project(rule) for rule in rules["paths"])
+    try:
+        grant = Grant((capability,), (), tuple(paths), rules["commands"], rules["hosts"])
+    except InvalidRuleError:  # too many of them, which is told when it runs
+        return None
+    match capability.partition("::")[0]:
+        case "fs":
+            wanted = ReadPath(in_project(reached))
+            grant = Grant(("fs",), paths=grant.paths)
+        case "process":
+            wanted = parse_command(reached)
+        case _:
+            wanted = parse_url("GET" if capability.endswith("get") else "POST", reached)
+    said = wanted if isinstance(wanted, Denied) else decide(grant, wanted)
+    if not isinstance(said, Denied):
+        return None
+    why, _, lacking = said.reason.partition("; add allowed_")
+    what, _, listed = why.partition(" was asked; ")
+    listed = listed.partition(";")[0]
+    rule = lacking.partition('["')[2].removesuffix('"]')
+    return (f"{what} is not among `{listed.partition(' ')[0]}`" if listed else why), rule
+
+
+_RULES = {field: partial(_fault, field) for field in ("paths", "commands", "hosts")}
+
+
+def programs_below(folder: Path) -> list[Path]:
+    """Return the programs in a folder and below it. Of the files in Python these are those that say
+    `@program`; what is hidden or installed there is of others."""
+    python = (
+        path
+        for path in folder.rglob("*.py")
+        if not any(_OF_OTHERS.match(name) for name in path.relative_to(folder).parts[:-1])
+        and path.is_file()
+        and _IS_PROGRAM.search(path.read_text(encoding="utf-8", errors="replace"))
     )
+    return sorted([*folder.rglob("*.vega"), *python])
+
+
+_OF_OTHERS = re.compile(r"\.|(?:venv|node_modules|site-packages|__pycache__)$")
+_IS_PROGRAM = re.compile(r"^@(?:vegakit\.)?program\b", re.MULTILINE)
 
 
 def nodes_in(path: Path, text: str | None = None) -> tuple[str, ...]:

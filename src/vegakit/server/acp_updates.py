@@ -26,7 +26,7 @@ import msgspec
 
 from vegakit.conversation import Media
 from vegakit.errors import ToolFailed
-from vegakit.money import NANOS, format_money
+from vegakit.money import format_money
 from vegakit.policy import format_wait, sanitise
 from vegakit.sage import (
     EndReason,
@@ -44,6 +44,7 @@ from vegakit.sage import (
     SageToolEnded,
     SageTurn,
     SageWaiting,
+    quote_text,
     read_patch,
 )
 from vegakit.server.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, object_of
@@ -376,14 +377,6 @@ def _plan(event: SageToolBegan) -> Iterator[Update]:
 # Progress for people.
 
 
-def _usd(amount: float) -> str:
-    return format_money(round(amount * NANOS))
-
-
-def _quote(event: SageQuote) -> str:
-    return f"{len(event.tasks)} sub-agents: at most {_usd(event.worst_usd)}"
-
-
 def _compacted(event: SageCompacted) -> str:
     size = f"{event.bytes_before:,} to {event.bytes_after:,} bytes"
     return f"The conversation was summed up, {size}."
@@ -399,7 +392,7 @@ def _retry(event: SageRetry) -> str:
 
 
 _PROGRESS: Final[Mapping[type[SageEvent], Callable[[Any], str]]] = {
-    SageQuote: _quote,
+    SageQuote: lambda event: quote_text(event, format_money),
     SageCompacted: _compacted,
     SageWaiting: _waiting,
     SageRetry: _retry,

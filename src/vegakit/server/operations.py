@@ -33,6 +33,7 @@ from vegakit.host import Agent, PreparedGrant, arguments as arguments_of
 from vegakit.lang import DataflowGraph, ModelTerms, Quote, card, in_order
 from vegakit.money import Money, dollars, format_money
 from vegakit.policy import Grant
+from vegakit.ports import tokenizer_of
 from vegakit.program import (
     MOST_LINKS,
     AdmissionRequest,
@@ -325,6 +326,7 @@ class Operations:
                 model.default_max_tokens,
                 model.bound_input,
                 model_registry.retry_of(agent, model).max_attempts,
+                tokenizer=tokenizer_of(model),
             )
             for model in models
         )

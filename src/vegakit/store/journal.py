@@ -30,7 +30,9 @@ from vegakit.ports import (
     ClaimResult,
     KeptOutcome,
     Ledger,
+    PastEffect,
     RecordedOutcome,
+    ReusedRun,
     RunRecord,
     Store,
     UnfinishedEffect,
@@ -258,6 +260,28 @@ class SqlJournal(ABC, Generic[ThreadT]):
             await self._write_run(_CHANGE_RUN, row._replace(run=to_json(run).decode()))
             return run
         raise UserError(f"no run {program} in {self.place} is unfinished; start a new one")
+
+    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
+        [row] = await self._run_rows("program = ?", self._program)
+        run = structs.replace(from_json(RunRecord, row.run), reused=reused)
+        await self._write_run(_CHANGE_RUN, row._replace(run=to_json(run).decode()))
+        return run
+
+    async def past(self, program: ProgramId) -> Sequence[PastEffect]:
+        """Return the effects of a run of this user."""
+        if not await self._run_rows("program = ?", program):
+            return []
+        return [
+            PastEffect(
+                row.path,
+                row.kind,
+                Digest(row.digest),
+                row.claimed_ms,
+                bool(row.committed),
+                outcome_of(row.outcome),
+            )
+            for row in await self._effects("program = ?", program)
+        ]
 
     async def runs(self) -> Sequence[RunRecord]:
         return [row.record() for row in await self._run_rows("TRUE ORDER BY program")]

@@ -70,11 +70,12 @@ class SqlLedger:
         def decide(rows: LedgerRows) -> ScopeAdmission:
             rows.load_chain(scope_id)
             rows.load_chain(parent)
+            rows.load_chain(rule.also)
             return rows.budget.scopes.ensure(
                 scope_id, rule, now, parent=parent, part=part, holder=holder
             )
 
-        return await self._do(decide, LockSet((scope_id, parent)))
+        return await self._do(decide, LockSet((scope_id, parent, rule.also)))
 
     async def close(self, scope_id: ScopeId, now: int) -> None:
         def decide(rows: LedgerRows) -> None:

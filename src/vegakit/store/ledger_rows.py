@@ -351,14 +351,18 @@ class LedgerRows:
         self._leases.clear()
 
     def load_chain(self, scope_id: ScopeId | None) -> None:
-        """Load the scope and every scope around it."""
+        """Load the scope and every scope around it, with those in which these count, too."""
         while scope_id is not None and self._scopes.load(scope_id):
-            scope_id = self.budget.scopes.by_id[scope_id].parent
+            scope = self.budget.scopes.by_id[scope_id]
+            if scope.rule.also is not None:
+                self._scopes.load(scope.rule.also)
+            scope_id = scope.parent
 
     def load_inside(self, scope_id: ScopeId) -> None:
         """Load every scope inside it."""
-        for inner in self._scopes.load_where("parent = ?", scope_id):
-            self.load_inside(ScopeId(inner))
+        for inner in map(ScopeId, self._scopes.load_where("parent = ?", scope_id)):
+            self.load_chain(inner)
+            self.load_inside(inner)
 
     def load_claim(self, effect: EffectKey, attempt: int) -> Claim | None:
         """Load the claim of an attempt and return it; None if there is none."""

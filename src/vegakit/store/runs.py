@@ -21,7 +21,8 @@ from vegakit.store.seals import RowSeals
 
 class RunSummary(Struct, frozen=True):
     """`cut_off` are calls without an outcome: of a run that goes on, they are in flight. `lost` is
-    how much of what was spent is for calls that were cut off."""
+    how much of what was spent is for calls that brought no answer: they were cut off, or timed
+    out."""
 
     run: RunRecord
     ended_ms: int | None

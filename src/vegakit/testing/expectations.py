@@ -36,6 +36,7 @@ import msgspec
 
 from vegakit.errors import UserError
 from vegakit.lang import DURATION, value_of
+from vegakit.policy import Denied, clean_path
 
 _COMMENT = (
     r"\s*(?P<word>reply|latency|args|budget|allow|file|command|answer|expect(?: \w+)?|error|through"
@@ -84,8 +85,9 @@ def read_expectations(text: str, file: str) -> Expectations:
         try:
             _take(expected, line, word, matched, said if word == "expect" else said.strip())
         except (ValueError, KeyError, msgspec.DecodeError) as error:
+            mark = "#" if file.endswith(".py") else "//"
             raise UserError(
-                f"{file}:{line}: `// {word}: {said}` cannot be read: {error}"
+                f"{file}:{line}: `{mark} {word}: {said}` cannot be read: {error}"
             ) from error
     return expected
 
@@ -111,7 +113,7 @@ def _take(e: Expectations, line: int, word: str, matched: str | None, said: str)
             e.commands.setdefault(name, []).append(_reply_value(said))
         case "file":
             name, _, content = said.partition("=")
-            e.files[name.strip()] = msgspec.json.decode(content.strip(), type=str)
+            e.files[_path(name.strip())] = msgspec.json.decode(content.strip(), type=str)
         case "error":
             e.error = ExpectedLine(line, said)
         case "through":
@@ -154,6 +156,16 @@ def _expect(e: Expectations, what: str, said: str) -> None:
             e.notes.append(said)
         case _:
             raise ValueError(f"nothing is known of `expect {what}`")
+
+
+def _path(name: str) -> str:
+    """Return the path of a file in the folder of the test. One that leads out of it would write
+    over the files of whoever runs the test."""
+    clean = clean_path(name)
+    if isinstance(clean, Denied):
+        inside = name.rpartition("/")[2] or "a.txt"
+        raise ValueError(f"{clean.reason}; the folder of the test is its project: write {inside}")  # noqa: TRY004
+    return clean
 
 
 def _reply_value(said: str) -> Any:  # noqa: ANN401

@@ -36,6 +36,7 @@ _ROOT, _LIMIT, _PART = ScopeId("root"), ScopeId("limit"), ScopeId("part")
 _CALL, _OTHER = EffectKey("call"), EffectKey("other")
 _ME, _YOU = HolderId("me"), HolderId("you")
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 
 
 async def settle_ended(ledger: Ledger, now: int) -> Sequence[tuple[str, Settlement]]:
@@ -159,6 +160,33 @@ async def _counts_a_call_in_every_scope_around_it(ledger: Ledger) -> None:
     assert await _reserve(ledger, 30, scope=_LIMIT) == Reserved()
     assert await _figures(ledger, _LIMIT) == await _figures(ledger) == (0, 30)
     assert await ledger.room(_LIMIT, 0) == 10
+
+
+async def _counts_a_call_in_the_other_root_that_its_scope_names(ledger: Ledger) -> None:
+    """In one step: reserved, refused, settled and freed in both, whichever tree it is of."""
+    agent, again = ScopeId("agent"), EffectKey("again")
+    await ledger.open(agent, ScopeRule(Money(40), window=WindowRule(Period.DAY)), 0)
+    for number, run in enumerate(map(ScopeId, ("run 1", "run 2"))):
+        inside = ScopeId(f"{run}/agent")
+        await ledger.open(run, ScopeRule(Money(30)), 0)
+        assert await ledger.open(inside, ScopeRule(None, also=agent), 0, parent=run) == Reserved()
+        key = EffectKey(f"call {number}")
+        assert await _reserve(ledger, 25, key, scope=inside, sent=True) == (
+            Reserved()
+            if number == 0
+            else InsufficientBudget(
+                agent, Money(40), Money(0), Money(25), Money(25), False, _DAY_MS
+            )
+        )
+    assert await _figures(ledger, agent) == await _figures(ledger, ScopeId("run 1")) == (0, 25)
+    assert await ledger.room(ScopeId("run 2/agent"), 0) == 15
+    await ledger.answer(EffectKey("call 0"), 1, Money(20), 1)
+    assert await _figures(ledger, agent) == await _figures(ledger, ScopeId("run 1")) == (20, 0)
+    assert await _reserve(ledger, 20, again, scope=ScopeId("run 2/agent")) == Reserved()
+    await ledger.close(ScopeId("run 2"), 2)
+    await settle_ended(ledger, LEASE_MS)
+    assert await _figures(ledger, agent, LEASE_MS) == (20, 0)
+    assert await _figures(ledger, agent, _DAY_MS) == (0, 0)
 
 
 async def _sets_a_part_aside_and_takes_the_rest_back(ledger: Ledger) -> None:
@@ -323,6 +351,7 @@ LEDGER_CHECKS: tuple[LedgerCheck, ...] = (
     _charges_what_was_cut_off_until_a_late_answer,
     _reports_a_bill_above_its_reservation,
     _counts_a_call_in_every_scope_around_it,
+    _counts_a_call_in_the_other_root_that_its_scope_names,
     _sets_a_part_aside_and_takes_the_rest_back,
     _refuses_a_part_that_does_not_fit,
     _closes_what_is_inside_too,

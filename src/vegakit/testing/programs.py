@@ -5,7 +5,7 @@ compare with what they expect (kit, host).
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,15 @@ from vegakit.program import (
 )
 from vegakit.providers import ScriptedModel
 from vegakit.records import from_json, to_json
-from vegakit.sdk import LoadHook, Runtime, Source, VegaProgram, check_source, interop_at
+from vegakit.sdk import (
+    LoadHook,
+    Runtime,
+    Source,
+    VegaProgram,
+    check_source,
+    interop_at,
+    programs_below,
+)
 from vegakit.testing.expectations import Expectations, ExpectedLine, read_expectations
 from vegakit.testing.harness import VirtualClock, run_virtual
 from vegakit.testing.host import ScriptedOutcome, SimulatedHost
@@ -75,7 +83,7 @@ class ProgramTestResult:
 def find_tests(paths: Iterable[Path]) -> Iterator[Path]:
     """Files that say something of themselves; those that others only use do not."""
     for path in paths:
-        files = sorted(path.rglob("*.vega")) if path.is_dir() else [path]
+        files = programs_below(path) if path.is_dir() else [path]
         yield from (file for file in files if path.is_file() or _has_expectations(file))
 
 
@@ -135,12 +143,24 @@ def run_program(
     interop = interop_at(ran.path, loading, nodes)
     with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
         root = Path(folder).resolve()
-        for name, content in expected.files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(content, encoding="utf-8")
+        _write_files(root, expected.files)
         bounds = Bounds(slice=1 if step_by_step else Bounds().slice, window=window)
         program = VegaProgram(ran.module, root, interop=interop)
         run_virtual(_run(ran, expected, program, bounds, step_by_step=step_by_step))
+
+
+def _write_files(root: Path, files: Mapping[str, str]) -> None:
+    """Write the files of a test. Their paths lead nowhere else, and in a folder that was just made
+    no link does."""
+    for name, content in files.items():
+        try:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            with (root / name).open("x", encoding="utf-8") as file:
+                file.write(content)
+        except OSError as error:
+            raise UserError(
+                f"`// file: {name} = …` cannot be written: {error.strerror}; give it another name"
+            ) from error
 
 
 async def _run(

@@ -339,6 +339,8 @@ class OutputType(Generic[OutputT]):
         self._kind = kind
         self._adapter: TypeAdapter[Any] | None = None
         self._wrapped = False
+        self._found: tuple[str, OutputT] | None = None
+        """The answer that was looked at last, for whoever wants its value next."""
         self.spec: OutputSpec | None = None
         if kind is not str:
             self._prepare()
@@ -365,7 +367,7 @@ class OutputType(Generic[OutputT]):
         from pydantic import ValidationError
 
         try:
-            self.value(text)
+            self._found = text, self.value(text)
         except ValidationError as error:
             return problems_of(error)
         return None
@@ -374,6 +376,10 @@ class OutputType(Generic[OutputT]):
         """Return an answer as a value of the type."""
         if self._adapter is None:
             return text  # pyright: ignore[reportReturnType]
+        # Given out once: nobody else may hold a value that its owner can change.
+        found, self._found = self._found, None
+        if found is not None and found[0] is text:
+            return found[1]
         if not self._wrapped:
             return self._adapter.validate_json(text)
         from pydantic import TypeAdapter

@@ -64,8 +64,15 @@ def _misfit(value: Value, wanted: str, at: str) -> ProgramFault:
     return ProgramFault("ContractViolated", f"{at} is {kind_of(value)}, expected {wanted}")
 
 
+def _hold(count: int, most: int | None, what: str, at: str) -> None:
+    if most is not None and count > most:
+        raise ProgramFault("ContractViolated", f"{at} has {count} {what}, at most {most} may be")
+
+
 def _plain(value: Value, of: Plain, at: str) -> Value:
     if of.name == "any" or type(value) is _PLAIN.get(of.name):
+        if of.most is not None and type(value) is str:
+            _hold(len(value), of.most, "characters", at)
         return value
     made = _READ[of.name](value) if of.name in _READ else None
     if made is None:
@@ -108,10 +115,7 @@ def _optional(value: Value, of: OptionalOf, at: str) -> Value:
 def _list(value: Value, of: ListOf, at: str) -> Value:
     if type(value) is not ListValue:
         raise _misfit(value, "list", at)
-    if of.most is not None and len(value) > of.most:
-        raise ProgramFault(
-            "ContractViolated", f"{at} has {len(value)} items, at most {of.most} may be"
-        )
+    _hold(len(value), of.most, "items", at)
     if isinstance(of.inner, Plain) and _all_are(value, of.inner):
         return value
     made = [fit(item, of.inner, f"item {i} of {at}") for i, item in enumerate(value)]
@@ -120,13 +124,14 @@ def _list(value: Value, of: ListOf, at: str) -> Value:
 
 def _all_are(items: ListValue, of: Plain) -> bool:
     """Seen without a look at each: most lists are what they are taken for."""
-    kind = _PLAIN.get(of.name)
+    kind = None if of.most is not None else _PLAIN.get(of.name)
     return of.name == "any" or (kind is not None and {kind}.issuperset(map(type, items)))
 
 
 def _map(value: Value, of: MapOf, at: str) -> Value:
     if type(value) is not MapValue:
         raise _misfit(value, "map", at)
+    _hold(len(value), of.most, "keys", at)
     made = {key: fit(item, of.inner, f"entry {key:.40} of {at}") for key, item in value.items()}
     return value if _unchanged([*made.values()], [*value.values()]) else fields_of(made)
 

@@ -13,7 +13,7 @@ A result that does not fit the requested type is an error of the program, `Contr
 never one of the machine: a host may return anything.
 """
 
-from vegakit.lang import ANY_AGENT, MONEY, STR, EffectSet, Op, changes, is_followed
+from vegakit.lang import ANY_AGENT, MONEY, STR, EffectSet, Op, changes, file_path
 from vegakit.vm.conversion import fit
 from vegakit.vm.instructions import close_scopes, leave_round
 from vegakit.vm.requests import (
@@ -74,6 +74,12 @@ def version_of(task: ProgramTask, effect_set: EffectSet, messages_sent: int = 0)
 # Instructions that make requests.
 
 
+def path_given(frame: Frame, operands: Operands) -> str:
+    """Return the path that a call of a file function is given; empty if it is none, or unknown."""
+    _, name, args, _ = operands
+    return file_path(name, frame.registers[args[0]]) if args else ""
+
+
 def _host(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
     into, name, _, site = operands
     effect_set = vm.facts.effects.host(name, vm.functions[frame.function].rights)
@@ -87,7 +93,8 @@ def _host(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) 
         if name == SPAN:
             leave_round(vm, frame, ticket)
         request = host_call_request(vm, frame, operands, ticket)
-        vm.ask(ticket, TicketState("host", task.name, of=f"{name}@{request.rights}"))
+        path = path_given(frame, operands)
+        vm.ask(ticket, TicketState("host", task.name, of=f"{name}@{request.rights}", path=path))
         vm.request(request)
     if vm.state.asked[ticket].done:
         count_change(task, effect_set)
@@ -267,17 +274,12 @@ def _spawn(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands)
         vm.scope(frame),
         task.name != MAIN,
     )
-    vm.ask(ticket, TicketState("spawn", task.name, of=_kept_as(request)))
+    vm.ask(ticket, TicketState("spawn", task.name, of=request.agent))
     if not request.name:
         frame.spawned.append(ticket)
         vm.state.spawned[ticket] = ""
     vm.request(request)
     r[into] = Future(ticket)
-
-
-def _kept_as(request: SpawnAgent) -> str:
-    """Return the agent of a spawned process as the lookahead may use it, empty if it may not."""
-    return request.agent if is_followed(under=request.under) else ""
 
 
 def _name(r: list[Value], at: int) -> str:

@@ -239,9 +239,9 @@ def end_frame(vm: TaskMachine, frame: Frame, value: Value = None, *, error: str 
     if not frame.spawned:
         return []
     held = set(_held(value))
-    kept = [t for t in frame.spawned if t in held or vm.state.spawned.get(t) in held]
+    kept = held and {t for t in frame.spawned if t in held or vm.state.spawned.get(t) in held}
     drop(vm, [ticket for ticket in frame.spawned if ticket not in kept])
-    return kept
+    return [ticket for ticket in frame.spawned if ticket in kept] if kept else []
 
 
 def close_scopes(vm: TaskMachine, frame: Frame, keep: int) -> None:
@@ -275,13 +275,15 @@ def close_spans(vm: TaskMachine, frame: Frame, keep: int = 0, *, error: str = ""
 def drop(vm: TaskMachine, tickets: list[str]) -> None:
     """End the processes of these tickets. A process that has not started yet ends as soon as it
     has."""
-    paths = [vm.state.spawned.pop(ticket, None) for ticket in tickets]
-    for ticket, path in zip(tickets, paths, strict=True):
-        if path == "" and ticket in vm.state.asked:
-            vm.state.asked[ticket].orphan = True
-    there = tuple(path for path in paths if path)
+    there: list[str] = []
+    spawned, asked = vm.state.spawned, vm.state.asked
+    for ticket in tickets:
+        if path := spawned.pop(ticket, None):
+            there.append(path)
+        elif path == "" and ticket in asked:
+            asked[ticket].orphan = True
     if there:
-        vm.request(EndProcesses(there))
+        vm.request(EndProcesses(tuple(there)))
 
 
 def _held(value: Value) -> Iterator[str]:

@@ -16,7 +16,7 @@ from itertools import repeat
 from operator import length_hint
 
 from vegakit.vm.module_facts import HOT
-from vegakit.vm.operators import BINARY, at_most, equal, less, rest
+from vegakit.vm.operators import BINARY, at_most, equal, grow, less, rest
 from vegakit.vm.state import ProgramTask
 from vegakit.vm.task_machine import STOP, InstructionHandler, TaskMachine
 from vegakit.vm.values import (
@@ -66,8 +66,12 @@ def compute(  # noqa: C901, PLR0912, PLR0915
                         if -1073741823 < z < 1073741823 or LOW <= z <= HIGH:
                             r[a] = z
                             continue
-                    r[a] = z = _ADD(x, y)
-                    cost = weight_of(z) >> 6
+                    if a == b:
+                        x = None  # what is held here, too, would have to be copied
+                        grow(r, a, y)
+                    else:
+                        r[a] = _ADD(x, y)
+                    cost = weight_of(r[a]) >> 6
                     if cost:
                         frame.pc = pc
                         break

@@ -18,7 +18,7 @@ or wasted ones, which cost money; it cannot change what the program does.
 | return                               |                                                           |
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias, cast
 
@@ -26,13 +26,13 @@ from msgspec.structs import replace
 
 from vegakit.lang import (
     ANY_AGENT,
+    NO_EFFECTS,
     PAUSES,
     STOPS,
     EffectSet,
     Op,
     changes,
     conflict,
-    is_followed,
     joined,
     only_reads,
 )
@@ -41,6 +41,7 @@ from vegakit.vm.effect_instructions import (
     UNCOUNTED,
     count_change,
     host_call_request,
+    path_given,
     receiving_agent,
     send_request,
     version_of,
@@ -139,12 +140,12 @@ def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) 
 
 
 def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
-    into, agent, wallet, _, under, _, _ = operands
+    into, agent, wallet, *_ = operands
     name = frame.registers[agent]
     vm.many |= wallet >= 0
     vm.is_clean = False
-    known = type(name) is AgentRef and is_followed(under=under >= 0)
-    frame.registers[into] = UnknownValue(NO_BOUND, 0, name.name if known else "")
+    known = name.name if type(name) is AgentRef else ""
+    frame.registers[into] = UnknownValue(NO_BOUND, 0, known)
 
 
 def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -250,6 +251,10 @@ OPS = cast("Mapping[int, InstructionHandler]", {COLD + op: _HANDLERS.get(op, _ov
 FUEL = 20_000
 """The fuel of one lookahead, which does not count as the program's."""
 
+_MOST_PATHS = 200
+"""How many files a lookahead tells apart. Behind them a file is one of those that its function may
+touch, since each is compared with each."""
+
 _JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
 
 
@@ -287,8 +292,9 @@ class Lookahead(TaskMachine):
         self._met_older: list[PriorSend] = []
         self.many = False
         self.busy: set[str] = set()
-        self._met_effects = EffectSet()
-        self._joined: set[int] = set()
+        self._met_effects = NO_EFFECTS
+        self._joined: dict[int, EffectSet] = {}
+        self._paths_met = 0
         self._is_full = False
         self._known_pending: tuple[EffectSet, list[PriorSend]] | None = None
 
@@ -300,16 +306,16 @@ class Lookahead(TaskMachine):
         thousands, so they are looked at when a call could begin, which is seldom."""
         if self._known_pending is not None:
             return self._known_pending
-        vm, effect_set = self.main, EffectSet()
+        vm, effect_set = self.main, NO_EFFECTS
         older: list[PriorSend] = []
-        kinds: set[str] = set()
+        kinds: set[tuple[str, str]] = set()
         for ticket in vm.pending.get(self.task.name, ()):
             asked = vm.state.asked[ticket]
             if asked.speculative or not asked.of or asked.kind == "spawn":
                 continue
-            if asked.of not in kinds:
-                kinds.add(asked.of)
-                effect_set = joined(effect_set, self.facts.effects_of(asked.of))
+            if (asked.of, asked.path) not in kinds:
+                kinds.add((asked.of, asked.path))
+                effect_set = joined(effect_set, self.facts.effects_of(asked.of, asked.path))
             if asked.older is not None:
                 older.append(_as_in_flight(asked.older, ticket))
         self._known_pending = effect_set, older
@@ -404,6 +410,8 @@ class Lookahead(TaskMachine):
         for register in region.writes:
             frame.registers[register] = UnknownValue(NO_BOUND)
         if region.meets >= 0:
+            if region.scopes >= 0:
+                close_scopes(self, frame, region.scopes)
             frame.pc = region.meets
             return True
         # The branches meet where the function ends, so the walk goes on in its caller.
@@ -417,7 +425,7 @@ class Lookahead(TaskMachine):
         self.is_clean = False
         # By identity: a loop passes over the same set in every round, and joining sets is slow.
         if id(effect_set) not in self._joined:
-            self._joined.add(id(effect_set))
+            self._joined[id(effect_set)] = effect_set
             self._met_effects = joined(self._met_effects, effect_set)
         if older is not None:
             self._met_older.append(older)
@@ -443,7 +451,7 @@ class Lookahead(TaskMachine):
         read = [r[each] for each in (to, message, timeout, budget) if each >= 0]
         unknown = size_of(read)
         older = replace(
-            _older(agent, unknown, read, answer, None if budget < 0 else r[budget]),
+            _older(agent, r[message], answer, None if budget < 0 else r[budget], unknown),
             to=r[to].path if type(r[to]) is Handle else "",
             scope=self.scope(frame),
         )
@@ -481,7 +489,9 @@ class Lookahead(TaskMachine):
         self.go_further()
         _, name, args, site = operands
         rights = self.functions[frame.function].rights
-        effect_set = self.facts.effects.host(name, rights)
+        path = path_given(frame, operands) if self._paths_met < _MOST_PATHS else ""
+        effect_set = self.facts.effects_of(f"{name}@{rights}", path)
+        self._paths_met += bool(path)
         version = version_of(self.task, effect_set)
         ticket = self.ticket(frame, site, version or "")
         count_change(self.task, effect_set)
@@ -493,7 +503,8 @@ class Lookahead(TaskMachine):
         known &= version is not None and ticket not in self.state.given_up
         if known and only_reads(effect_set) and self._may_begin(effect_set, frame):
             request = host_call_request(self, frame, operands, ticket)
-            self._begin(ticket, request, TicketState("host", self.task.name, of=f"{name}@{rights}"))
+            asked = TicketState("host", self.task.name, of=f"{name}@{rights}", path=path)
+            self._begin(ticket, request, asked)
         else:
             self._pass(effect_set)
         return UnknownValue(NO_BOUND)
@@ -540,10 +551,12 @@ def _copied(frame: Frame) -> Frame:
 
 
 def _older(
-    agent: str, unknown: UnknownValue | None, read: Iterable[Value], answer: int, budget: Value
+    agent: str, message: Value, answer: int, budget: Value, unknown: UnknownValue | None
 ) -> PriorSend:
-    size, answers = sum(map(weight_of, read)), 0
-    if unknown is not None:
+    """Return how a send is priced, of which something may be `unknown`. Only its message counts:
+    that the process it goes to is not spawned yet makes it no longer."""
+    size, answers = weight_of(message), 0
+    if unknown is not None and (unknown := size_of([message])) is not None:
         size, answers = unknown.size, unknown.answers
     return PriorSend(agent, size, answers, answer >= 0, getattr(budget, "nanos", None))
 

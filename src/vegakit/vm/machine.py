@@ -27,7 +27,7 @@ from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, end_fr
 from vegakit.vm.interpreter import compute
 from vegakit.vm.lookahead import FUEL, Lookahead
 from vegakit.vm.module_facts import COLD, LoadedModule, load, never_fails
-from vegakit.vm.requests import CancelRequest, End
+from vegakit.vm.requests import CancelRequest, End, OpenScope
 from vegakit.vm.state import (
     MAIN,
     TURN,
@@ -85,6 +85,12 @@ class Vm(TaskMachine):
 
     def weigh(self) -> bool:
         """Return whether the state is small enough to be stored. If not, end the program."""
+        fits = self._fits()
+        if not fits:
+            self._crash_all(ProgramFault("LimitReached", _TOO_LARGE))
+        return fits
+
+    def _fits(self) -> bool:
         # What has not changed is not weighed again. What is gone is still counted, so the whole is
         # weighed anew only when the bound says that it may be too large.
         state, weights = self.state, self._weights
@@ -96,10 +102,7 @@ class Vm(TaskMachine):
         if self.weight_bound > state.limits.weight:
             self.weight_bound = state_weight(state)
             self._weights = {name: task_weight(task) for name, task in state.tasks.items()}
-        fits = self.weight_bound <= state.limits.weight
-        if not fits:
-            self._crash_all(ProgramFault("LimitReached", _TOO_LARGE))
-        return fits
+        return self.weight_bound <= state.limits.weight
 
     def is_next(self, ticket: str) -> bool:
         """Return whether all sends that come before this one in the program are over: older ones of
@@ -147,7 +150,9 @@ class Vm(TaskMachine):
             and state.lookahead_due
             and not state.ready
             and state.status is Status.RUNNING
+            and not (state.outbox and type(state.outbox[-1]) is OpenScope)
         ):
+            # Where a session is asked for the program goes on at once, and looks ahead from inside.
             state.lookahead_due = False
             run_lookahead(self)
         return self._step()
@@ -179,7 +184,7 @@ class Vm(TaskMachine):
                 state.ready.append(state.ready.pop(0))
         if state.fuel_used >= state.weighed + _WEIGH_EVERY:
             state.weighed = state.fuel_used
-            if state.status is Status.RUNNING and state_weight(state) > state.limits.weight:
+            if state.status is Status.RUNNING and not self._fits():
                 self._crash_all(ProgramFault("LimitReached", _TOO_LARGE, self.stack(task)))
 
     def _step(self) -> Step:
@@ -301,8 +306,9 @@ _TOO_LARGE = "the variables of the program hold more than a program may"
 # | a task                                      | is looked ahead from    |
 # |---------------------------------------------|-------------------------|
 # | for which nothing has changed               | nowhere                 |
+# | that has no call left                       | nowhere                 |
 # | whose last walk was sure of all it met, and | where that walk stopped |
-# | has a call still ahead of the program       |                         |
+# | met a call still ahead of the program       |                         |
 # | any other                                   | where it waits          |
 
 
@@ -325,6 +331,8 @@ def run_lookahead(vm: TaskMachine) -> None:
     reach = FUEL if is_wide else state.reach + 2 * len(vm.speculative)
     farthest = 0
     for task in _due(vm):
+        if all(vm.facts.regions.is_quiet(frame.function, frame.pc) for frame in task.frames):
+            continue
         if (lookahead := _continued(vm, task)) is None:
             lookahead = _walked(vm, task, begins=True, reach=reach)
             farthest = max(farthest, lookahead.farthest if lookahead else 0)
@@ -351,8 +359,9 @@ def _continued(vm: TaskMachine, task: ProgramTask) -> Lookahead | None:
     """Go on with the last lookahead of a task, if the program does what it has foreseen. Return
     None if it has to look from where it waits: it may know more there."""
     kept = vm.kept_walks.pop(task.name, None)
-    # While a call that the walk began is still ahead of the program, so is where the walk stopped.
-    if not isinstance(kept, Lookahead) or not vm.speculative_tickets(task.name):
+    # While a call that the walk met is still ahead of the program, so is where the walk stopped.
+    # One that only an earlier walk met may lie behind that place: the program has then passed it.
+    if not isinstance(kept, Lookahead) or kept.seen.isdisjoint(vm.speculative_tickets(task.name)):
         return None
     with never_fails("looking ahead"):
         kept.go_on()

@@ -6,11 +6,12 @@ the table, above those, with their operands in one tuple.
 
 The branches of a jump meet at its immediate post-dominator: the first instruction on every path to
 the end of the function. The instructions that can be reached before it are the region of the jump.
-It is computed from the bytecode alone, so `break`, `continue` and `return` need no rule of their
-own: with a `return` inside, the branches meet only at the end of the function.
+It is computed from the bytecode and its handlers alone, so `break`, `continue`, `return` and `fail`
+need no rule of their own: with a `return` inside, the branches meet only at the end of the
+function, and with a `fail` that a `try` around it catches, behind that `try`.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -18,14 +19,17 @@ from vegakit.lang import (
     ANY_AGENT,
     CARVES,
     NO_EFFECTS,
+    SENDS,
     EffectSet,
     Function,
+    Handler,
     Module,
     ModuleEffects,
     Op,
     SpeculationRules,
     Type,
     joined,
+    on_path,
 )
 from vegakit.vm.values import (
     AgentRef,
@@ -240,21 +244,23 @@ def _decoded(instruction: tuple[Any, ...], constants: tuple[Value, ...]) -> Deco
 
 RawInstruction: TypeAlias = Sequence[Any]
 
-_ENDS = frozenset({Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END})
+_ENDS = frozenset({Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END, Op.RACE_WON})
 _FORKS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.MONITOR})
-_SENDS = frozenset({Op.ISSUE_SEND, Op.SEND_STREAM})
+_CALLS = SENDS | {Op.HOST, Op.CALL}
 
 
 class Region(NamedTuple):
     """The code between a jump and the instruction where its branches meet. `meets` is that
     instruction, -1 for the end of the function. `sends` are the agents that it may send to, None if
-    nobody knows how often."""
+    nobody knows how often. `scopes` is how many budget scopes of the call are open where they meet,
+    -1 if that is not known."""
 
     meets: int
     writes: frozenset[int]
     effect_set: EffectSet
     sends: tuple[str, ...] | None
     barrier: bool
+    scopes: int = -1
 
 
 def registers_of(instruction: RawInstruction, kinds: str) -> Iterator[int]:
@@ -273,16 +279,23 @@ def registers_of(instruction: RawInstruction, kinds: str) -> Iterator[int]:
 class Regions:
     """The regions of one module, each computed when it is first stepped over."""
 
-    def __init__(
-        self, effects: ModuleEffects, rules: SpeculationRules, functions: Sequence[Function]
-    ) -> None:
+    def __init__(self, effects: ModuleEffects, rules: SpeculationRules, module: Module) -> None:
         self._effects = effects
         self._rules = rules
-        self._functions = functions
-        self._meets: dict[int, list[int]] = {}
+        self._functions = module.functions
+        self._constants = module.constants
+        self._flows: dict[int, _Flow] = {}
         self._found: dict[tuple[int, int], Region] = {}
         self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
         self._whole: dict[int, Region] = {}
+        self._quiet: dict[int, int] = {}
+
+    def is_quiet(self, function: int, at: int) -> bool:
+        """Return whether no call follows from here on, on any way."""
+        start = self._quiet.get(function)
+        if start is None:
+            start = self._quiet[function] = _quiet_from(self._functions[function])
+        return at >= start
 
     def operands(self, function: int, at: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return the number of an instruction, and the registers that it reads and writes."""
@@ -302,10 +315,10 @@ class Regions:
         key = function, at
         found = self._found.get(key)
         if found is None:
-            code = self._functions[function].code
-            meets = self._meets_of(function)[at]
-            inside = _between(code, [*_ways(code, at)], meets)
-            found = self._found[key] = self._region(function, inside, meets)
+            flow = self._flow(function)
+            meets = flow.meets[at]
+            region = self._region(function, _between(flow.ways, flow.ways[at], meets), meets)
+            found = self._found[key] = region
         return found
 
     def whole(self, number: int) -> Region:
@@ -314,22 +327,21 @@ class Regions:
         if found is None:
             unknown = Region(-1, frozenset(), NO_EFFECTS, None, barrier=True)
             self._whole[number] = unknown  # of a function that calls itself
-            code = self._functions[number].code
-            found = self._region(number, _between(code, [0], -1), -1)
+            found = self._region(number, _between(self._flow(number).ways, [0], -1), -1)
             self._whole[number] = found
         return found
 
     def _region(self, function: int, inside: set[int], meets: int) -> Region:
-        code = self._functions[function].code
+        code, flow = self._functions[function].code, self._flow(function)
         writes: set[int] = set()
         effect_set, sends, barrier = NO_EFFECTS, list[str](), False
-        counted = not _has_cycle(code, inside)
+        counted, repeats = True, _has_cycle(flow.ways, inside)
         for at in inside:
             op = code[at][0]
             writes.update(registers_of(code[at], "w"))
             effect_set = joined(effect_set, self._effects.instruction(function, at))
             barrier |= self._rules.is_barrier(function, at)
-            if op in _SENDS:
+            if op in SENDS:
                 sends.append(self._effects.called(function, at))
             elif op == Op.CALL:
                 called = self.whole(code[at][2])
@@ -338,18 +350,62 @@ class Regions:
             elif op in CARVES:
                 sends.append(ANY_AGENT)
                 counted = False
-        known = tuple(sends) if counted or not sends else None
-        return Region(meets, frozenset(writes), effect_set, known, barrier)
+            elif at in flow.caught and flow.caught[at].reason >= 0:
+                writes.add(flow.caught[at].reason)
+        # A call may send nobody knows how often though no send stands here: it names no agents.
+        known = tuple(sends) if counted and not (sends and repeats) else None
+        scopes = flow.scopes[meets] if meets >= 0 else -1
+        return Region(meets, frozenset(writes), effect_set, known, barrier, scopes)
 
-    def _meets_of(self, function: int) -> list[int]:
-        found = self._meets.get(function)
+    def _flow(self, function: int) -> "_Flow":
+        found = self._flows.get(function)
         if found is None:
-            found = self._meets[function] = _post_dominators(self._functions[function].code)
+            found = self._flows[function] = _flow(self._functions[function], self._constants)
         return found
 
 
+class _Flow(NamedTuple):
+    """How control goes through one function. For each instruction, `ways` are those that may
+    follow, -1 for the end of the function; `meets` is its immediate post-dominator; and `scopes` is
+    how many budget scopes of the call are open before it, -1 if it is never reached. `caught` are
+    the handlers of those that raise what the function catches itself."""
+
+    ways: list[list[int]]
+    meets: list[int]
+    scopes: list[int]
+    caught: dict[int, Handler]
+
+
+def _flow(function: Function, constants: Sequence[object]) -> _Flow:
+    caught = _caught(function, constants)
+    ways = [
+        [caught[at].target] if at in caught else [*_ways(function.code, at)]
+        for at in range(len(function.code))
+    ]
+    return _Flow(ways, _post_dominators(ways), _open_scopes(function, ways, caught), caught)
+
+
+def _caught(function: Function, constants: Sequence[object]) -> dict[int, Handler]:
+    """Return the handler of each instruction that raises what the function catches itself: of
+    several the first, as the machine looks for it. They are laid over each other from the last to
+    the first, since many errors times many handlers would be too much work."""
+    found = dict[int, Handler]()
+    kinds = dict[object, list[int]]()
+    for at, instruction in enumerate(function.code):
+        if instruction[0] == Op.RAISE:
+            kinds.setdefault(constants[instruction[1]], []).append(at)
+    for kind, raised in kinds.items() if function.handlers else ():
+        over: list[Handler | None] = [None] * len(function.code)
+        for handler in reversed(function.handlers):
+            if not handler.kinds or kind in handler.kinds:
+                over[handler.start : handler.end] = [handler] * (handler.end - handler.start)
+        found |= {at: handler for at in raised if (handler := over[at]) is not None}
+    return found
+
+
 def _ways(code: Sequence[RawInstruction], at: int) -> Iterator[int]:
-    """Yield the instructions that may follow; -1 is the end of the function."""
+    """Yield the instructions that may follow if nothing is caught; -1 is the end of the
+    function."""
     instruction = code[at]
     op = instruction[0]
     if op in _ENDS:
@@ -362,31 +418,63 @@ def _ways(code: Sequence[RawInstruction], at: int) -> Iterator[int]:
             yield instruction[1 + Op(op).operands.index("j")]
 
 
-def _between(code: Sequence[RawInstruction], starts: Sequence[int], meets: int) -> set[int]:
+def _quiet_from(function: Function) -> int:
+    """Return from which instruction on there are only such as call nothing and lead to none that
+    does. It is one way through the code: a walk from each instruction would make long programs
+    slow."""
+    start = 0
+    for at, instruction in enumerate(function.code):
+        if instruction[0] in _CALLS or any(-1 < way < start for way in _ways(function.code, at)):
+            start = at + 1
+    if any(handler.end >= start > handler.target for handler in function.handlers):
+        return len(function.code)
+    return start
+
+
+def _open_scopes(
+    function: Function, ways: Sequence[Sequence[int]], caught: Mapping[int, Handler]
+) -> list[int]:
+    """Return how many budget scopes of the call are open before each instruction."""
+    found = [-1] * len(ways)
+    due = [(handler.target, handler.scopes) for handler in function.handlers]
+    due.append((0, 0))
+    while due:
+        at, count = due.pop()
+        if at == -1 or found[at] >= 0:
+            continue
+        found[at] = max(count, 0)
+        op = function.code[at][0]
+        after = found[at] + (op == Op.BUDGET_ENTER) - (op == Op.BUDGET_EXIT)
+        if at not in caught:  # the handler says how many are left
+            due += [(way, after) for way in ways[at]]
+    return found
+
+
+def _between(ways: Sequence[Sequence[int]], starts: Sequence[int], meets: int) -> set[int]:
     inside: set[int] = set()
     due = [at for at in starts if at not in (meets, -1)]
     while due:
         at = due.pop()
         if at not in inside:
             inside.add(at)
-            due += [way for way in _ways(code, at) if way not in (meets, -1)]
+            due += [way for way in ways[at] if way not in (meets, -1)]
     return inside
 
 
-def _has_cycle(code: Sequence[RawInstruction], inside: set[int]) -> bool:
+def _has_cycle(ways: Sequence[Sequence[int]], inside: set[int]) -> bool:
     """Return whether the code has a loop: every loop has a jump back."""
-    return any(way <= at and way in inside for at in inside for way in _ways(code, at))
+    return any(way <= at and way in inside for at in inside for way in ways[at])
 
 
-def _post_dominators(code: Sequence[RawInstruction]) -> list[int]:
+def _post_dominators(ways: Sequence[Sequence[int]]) -> list[int]:
     """Return for each instruction its immediate post-dominator, -1 for the end, and also -1 if it
     never reaches the end. The chains over the reversed graph are intersected until nothing
     changes."""
-    end = len(code)
+    end = len(ways)
     before: list[list[int]] = [[] for _ in range(end + 1)]
-    after = [[end if way == -1 else way for way in _ways(code, at)] for at in range(end)]
-    for at, ways in enumerate(after):
-        for way in ways:
+    after = [[end if way == -1 else way for way in each] for each in ways]
+    for at, each in enumerate(after):
+        for way in each:
             before[way].append(at)
     order = _numbered(before, end)
     known = [-1] * (end + 1)
@@ -445,13 +533,15 @@ class ModuleFacts:
     def __init__(self, program: LoadedModule) -> None:
         self.effects = ModuleEffects(program.module)
         self.rules = SpeculationRules(program.module, self.effects)
-        self.regions = Regions(self.effects, self.rules, program.module.functions)
+        self.regions = Regions(self.effects, self.rules, program.module)
 
-    def effects_of(self, asked: str) -> EffectSet:
+    def effects_of(self, asked: str, path: str = "") -> EffectSet:
         """Return the effect set of a request: of an agent, or of a host function with its
-        capabilities."""
+        capabilities and, if it is known, the path of its file."""
         name, at, rights = asked.rpartition("@")
-        return self.effects.host(name, int(rights)) if at else self.effects.agent(asked)
+        if not at:
+            return self.effects.agent(asked)
+        return on_path(self.effects.host(name, int(rights)), path)
 
 
 def facts_of(program: LoadedModule) -> ModuleFacts:

@@ -17,9 +17,12 @@ money, times and strings have an order.
 from collections.abc import Callable
 from itertools import starmap
 from math import fmod, isfinite
+from sys import getrefcount
 from typing import Any
 
 from vegakit.vm.values import (
+    MAX_ITEMS,
+    MAX_WEIGHT,
     Duration,
     ListValue,
     MapValue,
@@ -75,6 +78,34 @@ def _joined(a: ListValue, b: ListValue) -> ListValue:
     made += b
     hold(made, a.weight + b.weight - 1, max(a.depth, b.depth))
     return made
+
+
+def grow(registers: list[Value], at: int, more: Value) -> None:
+    """Add to what is in a register. A list that nothing else holds gets the new items in place, so
+    that one that is made item by item is not copied for each of them."""
+    if type(more) is ListValue and _holders(registers, at) == _ALONE:
+        held = registers[at]
+        if type(held) is ListValue and _fits(held, more):
+            held += more
+            held.weight += more.weight - 1
+            held.depth = max(held.depth, more.depth)
+            return
+    registers[at] = add(registers[at], more)
+
+
+def _fits(held: ListValue, more: ListValue) -> bool:
+    """Return whether there is no error to raise, which must leave the list as it was."""
+    return len(held) + len(more) <= MAX_ITEMS and held.weight + more.weight <= MAX_WEIGHT
+
+
+def _holders(registers: list[Value], at: int) -> int:
+    """Return how often a value is held, as Python counts it."""
+    held = registers[at]
+    return getrefcount(held)
+
+
+_ALONE = _holders([ListValue()], 0)
+"""What it counts where only one register holds a value: versions of Python differ in it."""
 
 
 def subtract(a: Value, b: Value) -> Value:

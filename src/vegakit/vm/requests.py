@@ -147,10 +147,12 @@ class SpeculativeCallUsed(Struct, frozen=True, tag=True):
     of: SendTo | CallHost
 
 
-class CancelRequest(Struct, frozen=True, tag=True):
-    """Cancel a request: nobody waits for its result any more."""
+class CancelRequest(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Cancel a request: nobody waits for its result any more. What is `final` is not
+    made again when the run is resumed."""
 
     ticket: str
+    final: bool = False
 
 
 class End(Struct, frozen=True, tag=True):

@@ -7,7 +7,7 @@ of events. So a run that continues from a stored state is the same run.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -139,7 +139,8 @@ class GroupMember(Struct, omit_defaults=True):
 
 class Group(Struct, omit_defaults=True):
     """A group of tasks. `failed` is the first member in program order that failed, with its
-    error."""
+    error. In a `race`, `first` is the member that was the first, once that is recorded, `won` says
+    that it has its value, and `failures` counts the members that failed."""
 
     owner: str
     frame: int
@@ -147,6 +148,10 @@ class Group(Struct, omit_defaults=True):
     running: int = 0
     failed: int = -1
     error: Crash | None = None
+    race: bool = False
+    first: int = -1
+    won: bool = False
+    failures: int = 0
 
 
 class TicketState(Struct, omit_defaults=True):
@@ -154,8 +159,9 @@ class TicketState(Struct, omit_defaults=True):
 
     `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the requested type;
     `orphan` marks a process that ends as soon as it has started; `of` is the agent or host
-    function. `speculative` marks a call that the program has not reached yet, with the `digest` of
-    its request; `taken` says that the error was raised in the program.
+    function, and `path` the one that a file function was given. `speculative` marks a call that the
+    program has not reached yet, with the `digest` of its request; `taken` says that the error was
+    raised in the program.
     """
 
     kind: str
@@ -167,6 +173,7 @@ class TicketState(Struct, omit_defaults=True):
     chunks: list[str] = field(default_factory=list[str])
     orphan: bool = False
     of: str = ""
+    path: str = ""
     older: PriorSend | None = None
     speculative: bool = False
     digest: str = ""
@@ -289,18 +296,22 @@ def sweep(state: VmState) -> None:
 
 
 def _reached(state: VmState) -> set[str]:
+    """Return the tickets of all results that values refer to. With many results it goes through
+    many lists of them in one step, so each list is gone through as a whole, where it lies."""
     seen: set[int] = set()
     reached: set[str] = set()
-    rest = [*_roots(state)]
+    rest: list[Collection[Value]] = [[*_roots(state)]]
     while rest:
-        value = rest.pop()
-        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
-        if (kind is ListValue or kind is MapValue) and id(value) not in seen:
-            seen.add(id(value))
-            rest += value if kind is ListValue else value.values()
-        elif kind is Future or kind is StreamRef:
-            reached.add(value.ticket)
+        values = rest.pop()
+        reached.update([value.ticket for value in values if type(value) in _REFERENCES])
+        for inner in [value for value in values if type(value) in _CONTAINERS]:
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                rest.append(inner if type(inner) is ListValue else inner.values())
     return reached
+
+
+_REFERENCES, _CONTAINERS = frozenset({Future, StreamRef}), frozenset({ListValue, MapValue})
 
 
 def _roots(state: VmState) -> Iterator[Value]:

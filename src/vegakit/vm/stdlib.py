@@ -115,8 +115,8 @@ def _checked(arg: Value, param: tuple[type | None, bool]) -> Value:
 
 
 _WALKING = frozenset(
-    "list::sort list::sort_by list::unique list::contains list::index_of list::count list::sum "
-    "list::min list::max list::flatten list::without_nulls str::join".split()
+    "list::sort list::sort_by list::sort_with list::unique list::contains list::index_of "
+    "list::count list::sum list::min list::max list::flatten list::without_nulls str::join".split()
 )
 _SPELLING = frozenset({"str", "json::text", "csv::text"})
 _PARSING = frozenset({"json::parse", "csv::parse"})
@@ -173,6 +173,15 @@ def _sort_by(items: ListValue, field: str, descending: bool | None) -> ListValue
     _all_ordered([item[field] for item in known])
     known.sort(key=lambda item: item[field], reverse=descending is True)
     return items_of([*known, *(item for item in items if item[field] is None)])
+
+
+@pure("list::sort_with")
+def _sort_with(items: ListValue, keys: ListValue, descending: bool | None) -> ListValue:
+    if len(items) != len(keys):
+        raise ProgramFault("ValueError", f"there are {len(keys)} keys for {len(items)} items")
+    _all_ordered(keys)
+    places = sorted(range(len(items)), key=keys.__getitem__, reverse=descending is True)
+    return items_of([items[place] for place in places])
 
 
 def _all_ordered(items: list[Value]) -> None:
@@ -560,7 +569,7 @@ _SHORT: dict[
     "map::merge": lambda entries, other: fields_of({**entries, **other}),
     "math::min": lambda a, b: b if less(b, a) else a,
     "math::max": lambda a, b: b if less(a, b) else a,
-    "math::abs": lambda x: max(x, negate(x)),
+    "math::abs": lambda x: abs(x) if type(x) is float else max(x, negate(x)),
     "math::ratio": lambda a, b: a / _divisor(b),
     "math::floor_div": lambda a, b: whole(a // _divisor(b)),
     "math::mod": lambda a, b: a % _divisor(b),

@@ -7,14 +7,20 @@ When a member of a group fails, the members after it are cancelled at once, sinc
 program they would not have run. The members before it continue: if one of them fails, its error is
 the one that counts.
 
+A `race` is a group of which the first member that wins ends the others. Which one that was is a
+fact about time, so it is asked of the host, which records it: a resumed run has the same winner
+although all recorded answers are there at once. Nothing of a member that does not win is left, so
+nothing behind the race depends on how far it came.
+
 An error that is raised while another one is handled has the cause of that one as well: a handler
 that rethrows, or fails during cleanup, fails because of the first error.
 """
 
+from vegakit.effects import RACE
 from vegakit.lang import CATCHABLE, Op
 from vegakit.vm.instructions import close_scopes, close_spans, drop, end_frame
 from vegakit.vm.module_facts import JUMP, HandlerEntry
-from vegakit.vm.requests import CancelRequest, CloseScope, Watch
+from vegakit.vm.requests import CallHost, CancelRequest, CloseScope, Watch
 from vegakit.vm.state import (
     ActiveHandler,
     Crash,
@@ -32,9 +38,19 @@ from vegakit.vm.values import Handle, ProgramFault, bad, kind_of, limit
 
 
 def _par_begin(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    _begin(vm, task, frame, operands, race=False)
+
+
+def _race_begin(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    _begin(vm, task, frame, operands, race=True)
+
+
+def _begin(
+    vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands, *, race: bool
+) -> None:
     name = f"{task.name}~{task.made}"
     task.made += 1
-    vm.state.groups[name] = Group(task.name, len(task.frames) - 1)
+    vm.state.groups[name] = Group(task.name, len(task.frames) - 1, race=race)
     frame.groups.append(name)
     frame.registers[operands[0]] = name
 
@@ -51,9 +67,10 @@ def _par_spawn(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Opera
     name, group = _group(vm, frame, at)
     number = len(group.members)
     member = GroupMember(f"{name}.{number}", tuple(brings))
-    # After a failure no member starts, since in a sequential program it would not have run. It is
-    # counted all the same, so that the names of members depend on their place alone.
-    if group.failed < 0:
+    # After a failure no member starts, since in a sequential program it would not have run; nor
+    # does one after a race is won. It is counted all the same, so that the names of members depend
+    # on their place alone.
+    if not group.won if group.race else group.failed < 0:
         made = _split(vm, task, frame, member.task, begin)
         made.group, made.number = name, number
         vm.state.ready.append(made.name)
@@ -95,19 +112,67 @@ def _par_join(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operan
         return vm.wait(task, frame, f"group {name}")
     frame.groups.remove(name)
     del vm.state.groups[name]
+    if group.race and not group.won:
+        raise _no_winner(group)
     # In program order, so that of two members that write one variable the later one wins. A member
     # that was cancelled has no values.
     for member in group.members:
         for register, value in zip(member.brings, member.values or (), strict=False):
             frame.registers[register] = value
-    if group.error is not None:
+    if group.error is not None and not group.race:
         raise fault_of(group.error)
     return None
+
+
+def _no_winner(group: Group) -> ProgramFault:
+    """If all have failed, that is the failure of the first one that is written."""
+    answers = len(group.members) - group.failures
+    if group.error is not None and not answers:
+        return fault_of(group.error)
+    if not answers:
+        return limit("nobody runs in this race; give it a list with items")
+    return limit(
+        f"none of {answers} answers was good; say in the prompt what is wanted, or accept more"
+    )
 
 
 def _task_end(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> int:
     if len(task.frames) > 1 or not (task.group or task.watch):
         raise bad("only a task ends by TASK_END")
+    if task.group and vm.state.groups[task.group].race:
+        end_tasks(vm, [task.name])
+    else:
+        _finish_task(vm, task)
+    return STOP
+
+
+def _race_won(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> int:
+    """End a member that has a good value. It wins if the host says that it was the first: another
+    may have been in an earlier life of this run, and is then waited for."""
+    group = vm.state.groups.get(task.group)
+    if group is None or not group.race or len(task.frames) > 1:
+        raise bad("only a member of a race wins")
+    if group.first < 0:
+        ticket = vm.ticket(frame, operands[0])
+        if ticket not in vm.state.asked:
+            vm.ask(ticket, TicketState("host", task.name))
+            rights = vm.functions[frame.function].rights
+            vm.request(CallHost(ticket, RACE, (str(task.number),), rights))
+        asked = vm.state.asked[ticket]
+        if not asked.done:
+            return vm.wait(task, frame, ticket)
+        if asked.error is not None:
+            raise fault_of(asked.error)
+        del vm.state.asked[ticket]
+        if type(asked.value) is not str or not asked.value.isdecimal():
+            raise bad(f"the first of a race is a number, not {kind_of(asked.value)}")
+        group.first = int(asked.value[:9])
+    if task.number != group.first:
+        end_tasks(vm, [task.name])
+        return STOP
+    group.won = True
+    others = [member.task for member in group.members if member.task != task.name]
+    end_tasks(vm, [name for name in others if name in vm.state.tasks], final=True)
     _finish_task(vm, task)
     return STOP
 
@@ -116,6 +181,12 @@ def fail_member(vm: TaskMachine, task: ProgramTask, crash: Crash) -> None:
     """Record the error of a member, of which only the first frame is left, and cancel the members
     after it."""
     group = vm.state.groups[task.group]
+    if group.race:
+        group.failures += 1
+        if group.error is None or task.number < group.failed:
+            group.failed, group.error = task.number, crash
+        end_tasks(vm, [task.name])
+        return
     group.failed, group.error = task.number, crash
     younger = [member.task for member in group.members[task.number + 1 :]]
     for member in group.members[task.number + 1 :]:
@@ -167,7 +238,7 @@ def end_groups(vm: TaskMachine, frame: Frame) -> None:
         del vm.state.groups[name]
 
 
-def end_tasks(vm: TaskMachine, names: list[str]) -> None:
+def end_tasks(vm: TaskMachine, names: list[str], *, final: bool = False) -> None:
     """Cancel tasks and everything that they started, the youngest first."""
     found = [*names]
     for name in found:
@@ -180,10 +251,10 @@ def end_tasks(vm: TaskMachine, names: list[str]) -> None:
     vm.state.ready[:] = [name for name in vm.state.ready if name not in gone]
     for name in reversed(found):
         if name in vm.state.tasks:
-            _cancel(vm, vm.state.tasks[name])
+            _cancel(vm, vm.state.tasks[name], final=final)
 
 
-def _cancel(vm: TaskMachine, task: ProgramTask) -> None:
+def _cancel(vm: TaskMachine, task: ProgramTask, *, final: bool) -> None:
     """Cancel one task. The tasks that it started are gone already."""
     abandon(vm, task)
     for frame in reversed(task.frames[1:]):
@@ -194,7 +265,7 @@ def _cancel(vm: TaskMachine, task: ProgramTask) -> None:
     close_scopes(vm, frame, frame.kept)
     close_spans(vm, frame)
     drop(vm, frame.spawned)
-    cancel_pending(vm, task.name)
+    cancel_pending(vm, task.name, final=final)
     _remove(vm, task)
 
 
@@ -217,13 +288,13 @@ def _bare(vm: TaskMachine, frame: Frame) -> None:
     frame.monitors.clear()
 
 
-def cancel_pending(vm: TaskMachine, task: str) -> None:
+def cancel_pending(vm: TaskMachine, task: str, *, final: bool = False) -> None:
     """Cancel the requests of a task that have no result."""
     for ticket in vm.pending.pop(task, ()):
         asked = vm.state.asked[ticket]
         # An orphan is waited for: it can be ended only when it has started and its path is known.
         if asked.kind != "spawn" or not asked.orphan:
-            vm.request(CancelRequest(ticket))
+            vm.request(CancelRequest(ticket, final))
             vm.forget_asked(ticket)
 
 
@@ -259,6 +330,8 @@ TASK_INSTRUCTIONS: dict[Op, InstructionHandler] = {
     Op.PAR_SPAWN: _par_spawn,
     Op.PAR_JOIN: _par_join,
     Op.TASK_END: _task_end,
+    Op.RACE_BEGIN: _race_begin,
+    Op.RACE_WON: _race_won,
 }
 
 

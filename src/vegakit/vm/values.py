@@ -68,7 +68,7 @@ def arithmetic(reason: str) -> ProgramFault:
 LOW, HIGH = -(2**63), 2**63 - 1
 MAX_CHARS = 10_000_000
 MAX_ITEMS = 1_000_000
-_MAX_WEIGHT = 20_000_000
+MAX_WEIGHT = 20_000_000
 _MAX_DEPTH = 100
 MAX_PARSED = 20_000
 """Lists and maps of one JSON text: all are made in one instruction, which nothing interrupts."""
@@ -264,8 +264,8 @@ def hold(made: ListValue | MapValue, weight: int, depth: int) -> None:
     """Give a list or map its weight and depth, or raise if it is too large."""
     if len(made) > MAX_ITEMS:
         raise limit(f"a list has at most {MAX_ITEMS:,} items; this one has {len(made):,}")
-    if weight > _MAX_WEIGHT:
-        raise limit(f"a value has at most {_MAX_WEIGHT:,} characters and items in all")
+    if weight > MAX_WEIGHT:
+        raise limit(f"a value has at most {MAX_WEIGHT:,} characters and items in all")
     if depth > _MAX_DEPTH:
         raise limit(f"lists and maps nest at most {_MAX_DEPTH} deep")
     made.weight = weight

@@ -55,7 +55,7 @@ AGENTS = [
     ("max_tokens 1", []),
     ("max_tokens 2.5", ["wrong-setting"]),
     ("budget $0.50", []),
-    ("budget $5/day", ["not-yet"]),
+    ("budget $5/day", []),
     ("budget $0", ["wrong-setting"]),
     ("budget 2.50", ["wrong-setting"]),
     ("timeout 30s", []),

@@ -1,10 +1,10 @@
-"""An edit that is offered mends what it is offered for."""
+"""An edit that is offered removes what it is offered for."""
 
 import pytest
 
 from tests.lang.checking.programs import checked, in_function
 
-MENDED = [
+EDITED = [
     "print(totl); let total = 1;",
     'print(str::splitt(s, ""));',
     "let q = Coder <- s timeout 30;  print(q);",
@@ -41,7 +41,9 @@ MENDED = [
     "print(spawn Codr);",
     "session budget $5/day { print(1); }",
 ]
-MENDED_FILES = [
+EDITED_FILES = [
+    "agent A { model fast  max_tokens 20  max_tokens 30 }",
+    "agent A { model fast  rate_limit { requests 9 per 1m  tokens 900 per 1m } }",
     "agent A { model fast  budget 2.50 }",
     "agent A { model fast  timeout 30 }",
     "agent A { rate_limit { requests 60 } }",
@@ -56,6 +58,11 @@ MENDED_FILES = [
     "tool t() -> str { return file::read(\"a\"); }",
     "fn f() { return 3; }",
     "agent Coder { model x } supervisor S { children [Codr] }",
+    "agent A { model x } fn f() budget $0.4 { print([spawn A wallet $0.3, spawn A wallet $0.3]); }",
+    "agent A { model x } fn f() budget $0.4 { session budget $0.5 { print(A <- \"x\"); } }",
+    "agent A { model x } fn f() budget $0.4 { print(A <- \"x\" budget $0.5); }",
+    "agent A { model x  budget $1 } fn f() budget $0.4 { print(A <- \"x\"); }",
+    "fn g() budget $1 { print(1); } fn f() budget $0.4 { g(); }",
 ]  # fmt: skip
 
 
@@ -68,13 +75,13 @@ def _fixed(text: str) -> list[str]:
     return [one.code for one in checked(edited)[1] if one.code == first.code]
 
 
-@pytest.mark.parametrize("body", [body for body in MENDED if "totl" not in body])
-def test_the_edit_mends_a_body(body: str):
+@pytest.mark.parametrize("body", [body for body in EDITED if "totl" not in body])
+def test_the_edit_corrects_a_body(body: str):
     """After the edit that fault is gone."""
     assert _fixed(in_function(body)) == []
 
 
-@pytest.mark.parametrize("text", MENDED_FILES)
-def test_the_edit_mends_a_file(text: str):
+@pytest.mark.parametrize("text", EDITED_FILES)
+def test_the_edit_corrects_a_file(text: str):
     """After the edit that fault is gone."""
     assert _fixed(text) == []

@@ -100,7 +100,7 @@ SIMPLE = (
     *("send", "send", "send", "told", "told", "call", "hand", "spawn", "file", "pause"),
     *("later", "stream"),
 )
-BLOCKS = ("branch", "loop", "session", "attempt", "beside")
+BLOCKS = ("branch", "loop", "session", "attempt", "beside", "fails", "fails")
 
 Handles: TypeAlias = dict[str, str]
 """The agent of each variable that holds a process."""
@@ -226,6 +226,20 @@ class Mixer:
         self.inner(texts, handles, depth)
         self.put(depth, "} catch {")
         self.told(texts, handles, depth + 1)
+        self.put(depth, "}")
+
+    def fails(self, texts: list[str], handles: Handles, depth: int) -> None:
+        """A `fail` that is caught here, or by nobody, as the answers are never that long."""
+        self.put(depth, "try {")
+        self.inner(texts, handles, depth)
+        self.put(depth + 1, f"if len({self.chance.choice(texts)}) > 99 {{")
+        self.put(depth + 2, 'fail("no");')
+        self.put(depth + 1, "}")
+        self.inner(texts, handles, depth)
+        if self.chance.random() < 0.5:
+            self.put(depth + 1, 'x = "{x}";')
+        self.put(depth, self.chance.choice(["} catch {", "} catch Failed {", "} catch Timeout {"]))
+        self.chance.choice([self.told, self.file, self.spawn])(texts, {**handles}, depth + 1)
         self.put(depth, "}")
 
     def beside(self, texts: list[str], handles: Handles, depth: int) -> None:

@@ -62,9 +62,11 @@ def test_a_flow_that_forgets_is_found(
     """By asks that start later than it tells."""
     link = GraphBuilder.link
 
-    def forgetting(self: GraphBuilder, before: int, after: int, why: str, *rest: Any) -> None:
+    def forgetting(
+        self: GraphBuilder, before: int, after: int, why: str, *rest: Any, **how: Any
+    ) -> None:
         if why != forgotten:
-            link(self, before, after, LinkKind(why), *rest)
+            link(self, before, after, LinkKind(why), *rest, **how)
 
     monkeypatch.setattr(GraphBuilder, "link", forgetting)
     assert any(

@@ -7,7 +7,15 @@ import pytest
 
 from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.lang.analysis import dataflow_steps as noting
-from vegakit.lang.analysis.dataflow import ShownStep, shown_steps
+from vegakit.lang.analysis.dataflow import (
+    DataflowLink,
+    DataflowStep,
+    LinkKind,
+    ShownStep,
+    StepKind,
+    ordered,
+    shown_steps,
+)
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder, StepAction
 from vegakit.lang.analysis.dataflow_walk import DataflowWalk
@@ -151,3 +159,13 @@ def test_deep_loops_end() -> None:
     checked, problems = check_program(text, "p.vega", lambda _: None)
     assert checked is not None, problems
     assert len(dataflow_of(checked)) == 1
+
+
+def test_steps_told_to_wait_for_each_other_come_to_an_end() -> None:
+    """A fault of the walk is told wrong; it must not keep `vega explain` from its end."""
+    steps = [DataflowStep(n, StepKind.SEND, "a <- b", "p.vega", 1, lasts=True) for n in range(3)]
+    ends = [(0, 1), (1, 0), (1, 2), (2, 1)]
+    links = [DataflowLink(before, after, LinkKind.NEEDS, "needs") for before, after in ends]
+    graph = ordered("main", "main.vega", 1, steps, links)
+    assert sorted(one for wave in graph.waves for one in wave) == [0, 1, 2]
+    assert len(graph.chain) <= len(steps)

@@ -6,6 +6,7 @@ __all__ = ["KEYS", "Expressions"]
 
 _WORDS = ("a", "bee", "Cat", " d ", "e,f", "", "naïve", "Ab aB")
 KEYS = ("k", "l", "a")
+_NEAR = 2**53
 
 
 class Expressions:
@@ -91,6 +92,42 @@ class Expressions:
             f"ada.ask({self.message(d, 'int:')}, returns=int)",
         )
 
+    def a_float(self, depth: int) -> str:
+        """Ints stand beside floats, and alone only at a risk."""
+        if depth <= 0:
+            return self.pick("0.5", "2.25", "-1.5", "10.0", f"{_NEAR}.0")
+        if self.risk and self.chance.random() < 0.02:
+            return self.constant()
+        e, d = self.expr, depth - 1
+        return self.pick(
+            f"({e('float', d)} {self.pick('+', '-')} {e('float', d)})",
+            f"({e('float', d)} {self.pick('+', '-', '*')} {self.constant()})",
+            f"({self.constant()} {self.pick('+', '-', '*')} {e('float', d)})",
+            f"({e('float', d)} + {e('int', d)})",
+            f"({e('float', d)} / {self.chance.randrange(1, 5)})",
+            f"(({e('int', d)}) / {self.chance.randrange(1, 5)})",
+            f"float({e('int', d)})",
+            f"halved({e('float', d)})",
+            f"abs({e('float', d)})",
+            f"[{e('float', d)}, {e('float', 0)}][{self.chance.randrange(2)}]",
+        )
+
+    def constant(self) -> str:
+        """An int that is seen before the run."""
+        one, other = self.chance.randrange(-2, 5), self.chance.randrange(5)
+        return self.pick(str(one), f"({one} {self.pick('+', '-', '*')} {other})")
+
+    def near(self) -> str:
+        """An int beside a float, both where floats are no longer as close as ints."""
+        sign = self.pick("", "-")
+        number = f"{sign}{_NEAR + self.chance.randrange(-2, 4)}"
+        names = self.known("float")
+        other = f"{sign}{_NEAR + self.chance.randrange(-2, 4)}.0"
+        other = self.chance.choice(names) if names and self.chance.random() < 0.3 else other
+        compared = self.pick("<", "<=", ">", ">=", "==", "!=")
+        both = (number, other) if self.chance.random() < 0.5 else (other, number)
+        return f" {compared} ".join(both)
+
     def divided(self, depth: int) -> str:
         sign = self.pick("//", "%")
         if self.risk and self.chance.random() < 0.5:
@@ -108,6 +145,7 @@ class Expressions:
             f"{e('str', d)}.{self.pick('upper', 'lower', 'strip')}()",
             f'{e("str", d)}.replace("a", {e("str", 0)})',
             f"str({e('int', d)})",
+            f"str({e('float', d)})",
             f'", ".join({e("strs", d)})',
             f"{e('str', 0)}[{self.pick('', '1', '-2')}:{self.pick('', '2', '-1')}]",
             f"(['x', 'y'] + {e('strs', d)})[{self.chance.randrange(3)}]",
@@ -148,6 +186,8 @@ class Expressions:
             f'"{self.pick(*KEYS)}" in {e(self.pick("dict", "str", "strs"), d)}',
             f'{e("str", d)}.{self.pick("startswith", "endswith")}("a")',
             f"{e('ints', d)} == {e('ints', d)}",
+            f"{e('float', d)} {self.pick('<', '<=', '>', '>=', '==', '!=')} {e('int', d)}",
+            self.near(),
             f"{e('point', d)}.note is {self.pick('None', 'not None')}",
             f"ada.ask({self.message(d, 'bool:')}, returns=bool)",
         )

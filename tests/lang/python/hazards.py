@@ -36,6 +36,10 @@ def moved(p: Point, by: int) -> Point:
     return Point(p.x + by, p.label, p.label)
 
 
+def halved(x: float) -> float:
+    return x / 2
+
+
 def same(xs: list[int]) -> list[int]:
     return xs
 """
@@ -93,6 +97,23 @@ HAZARDS = (
     "A = [1]\nprint(len(reversed(A)))",
     "try:\n  A = 1\nexcept KeyError as e:\n  try:\n    B = 1\n  except KeyError as e:\n    B = 2",
     'A = {"k": 1}\nB = A.get("z", 0) or 5\nprint(B)',
+    "A = 2.5\nA = 1 + 1\nprint(A)",
+    "A: float = 2 - 1\nprint(A)",
+    "A: float | None = 2 + 1\nB = A if A is not None else 0.5\nprint(B)",
+    "A = [2.5, 1 + 1]\nprint(A[1])",
+    "A: list[float] = [3 * 2, 2.5]\nprint(A[0])",
+    'A = {"b": 1.5, "a": 1 * 2}\nprint(A["a"])',
+    "A = [1.5]\nA[0] = 1 + 1\nprint(A[0])",
+    "A = [1.5]\nA.append(1 + 1)\nprint(A[1])",
+    "A = [1.5]\nA = A + [-(1 + 1)]\nprint(A[1])",
+    "A = 3\nB = 1.5\nB = A * 2\nprint(B)",
+    "A = 9007199254740992.0\nprint(vega.text(9007199254740993 == A))",
+    "A = 9007199254740992.0\nprint(vega.text(A < 9007199254740993))",
+    "print(vega.text(-9007199254740993 < -9007199254740992.0))",
+    "A = 9007199254740992.0\nprint(vega.text(9007199254740993 in [A]))",
+    "A = -9223372036854775808\nprint(A, vega.text(-9223372036854775808 < A + 1))",
+    "A = -9223372036854775808\nB = abs(-5)\nprint(A + B, A // 2, A % 7)",
+    "A = abs(-0.0)\nprint(A, abs(0.0), abs(-1.5), max(0.0, -0.0), min(0.0, -0.0))",
 )
 
 

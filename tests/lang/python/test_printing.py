@@ -48,6 +48,15 @@ def _to_python(text: str) -> tuple[str, str]:
     return printed, problems[0].message if problems else ""
 
 
+def test_an_int_beside_a_float_stays_one_where_it_is_printed_as_vega() -> None:
+    """There it would be made a float, and this one cannot be."""
+    text = (
+        "from vegakit import program, vega\n\n\n@program\ndef main() -> None:\n"
+        "    f = 9007199254740992.0\n    print(vega.text(9007199254740993 == f))\n"
+    )
+    assert "int(9007199254740993) == f" in to_vega(text, "x.py")[0]
+
+
 def test_what_has_no_form_in_python_is_refused_with_its_line() -> None:
     text = "agent A { model fast }\nlet a = spawn A;\nmonitor(a) { reason -> print(reason); }\n"
     assert "`monitor` runs a block later" in _to_python(text)[1]
@@ -55,8 +64,8 @@ def test_what_has_no_form_in_python_is_refused_with_its_line() -> None:
 
 def test_a_tool_whose_name_is_taken_is_refused() -> None:
     """Models call it by that name, so it cannot have another."""
-    text = 'tool next(n: int) -> int "Next." { return n + 1; }\nprint(next(1));\n'
-    assert "`next` is taken in Python" in _to_python(text)[1]
+    text = 'tool sorted(n: int) -> int "Next." { return n + 1; }\nprint(sorted(1));\n'
+    assert "`sorted` is taken in Python" in _to_python(text)[1]
 
 
 def test_a_function_of_python_has_no_form_in_vega() -> None:

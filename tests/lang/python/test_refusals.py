@@ -52,5 +52,36 @@ def test_an_edit_leaves_less_to_mend(path: Path) -> None:
         assert not any(o.code == "python-syntax" for o in again), one
 
 
+def test_a_mark_of_the_byte_order_is_skipped() -> None:
+    """Editors of Windows write one; places stay where they are."""
+    text = "\ufefffrom vegakit import program\n\n\n@program\ndef main() -> None:\n    print([1])\n"
+    _, found = check_program(text, "x.py", lambda _: None)
+    assert [text[one.at : one.end] for one in found] == ["[1]"]
+
+
+def test_an_edit_imports_what_it_writes() -> None:
+    text = "from vegakit import program\n\n\n@program\ndef main() -> None:\n    print([1])\n"
+    _, [found] = check_program(text, "x.py", lambda _: None)
+    assert found.edit is not None
+    fixed = text[: found.edit.at] + found.edit.text + text[found.edit.end :]
+    assert "from vegakit import program, vega" in fixed
+    assert check_program(fixed, "x.py", lambda _: None)[1] == ()
+
+
+def test_a_command_in_a_list_is_one_text() -> None:
+    text = "import subprocess\n\nfrom vegakit import program\n\n\n@program\ndef main() -> None:\n"
+    text += '    subprocess.run(["ls", "-l"])\n'
+    _, [found] = check_program(text, "x.py", lambda _: None)
+    assert found.help == 'write `vega.exec.run("ls -l")`'
+
+
+def test_a_chain_that_is_too_deep_is_told_where_it_stands() -> None:
+    text = "from vegakit import program\n\n\n@program\ndef main() -> None:\n    x = 1\n    y = "
+    text += " + ".join(["x"] * 900) + "\n    print(y)\n"
+    _, [found] = check_program(text, "x.py", lambda _: None)
+    assert found.code == "too-deep"
+    assert found.at == text.index("y = ")
+
+
 def test_there_are_enough_refusals() -> None:
     assert len(CASES) >= FEWEST

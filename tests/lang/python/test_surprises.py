@@ -24,7 +24,9 @@ def found_in(line: str) -> list[Diagnostic]:
 
 def test_a_shell_is_told_in_the_words_of_python() -> None:
     [one] = found_in('print(vega.exec("pytest -q 2>&1 || true"))')
-    assert (one.code, "vega.exec.run(…)" in one.help) == ("needs-shell", True)
+    assert (one.code, 'vega.exec.run("pytest -q").out' in one.help) == ("needs-shell", True)
+    [one] = found_in('print(vega.exec("pytest -q | tail"))')
+    assert (one.edit, "vega.exec.run(…)" in one.help) == (None, True)
 
 
 def test_a_timeout_that_nothing_raises_is_told() -> None:
@@ -45,8 +47,10 @@ def test_sorting_by_what_may_be_none_differs_and_its_edit_is_right() -> None:
     assert check_program(edited, "main.py", lambda _: None)[1] == ()
 
 
-def test_only_a_field_that_is_seen_is_sorted_by() -> None:
-    for key in ("lambda x: len(x.name)", "len", "lambda x, y=1: x.name", "lambda x: items[0].name"):
+def test_a_key_may_be_worked_out_where_it_is_seen() -> None:
+    assert found_in("print(len(sorted(items, key=lambda x: len(x.name))))") == []
+    assert found_in("print(len(sorted(items, key=lambda x: items[0].name)))") == []
+    for key in ("len", "lambda x, y=1: x.name"):
         assert [one.code for one in found_in(f"print(len(sorted(items, key={key})))")] == [
             "python-builtin"
         ]
@@ -103,3 +107,28 @@ def test_only_what_is_seen_to_be_a_dict_is_asked_twice() -> None:
 def test_a_default_that_is_a_list_stays_shared() -> None:
     lines = 'xs = [1]\nd = {"k": [2]}\nys = vega.map.get_or(d, "z", xs)\nys.append(3)'
     assert mended(f"{lines}\nprint(len(xs))") == ["python-in-place"]
+
+
+def test_a_builtin_that_nobody_can_call_here_is_free_as_a_name() -> None:
+    """Half of all tools take an `id`; only what a program can call keeps its name."""
+    head = HEAD.replace("main()", "main(id: str, type: str)").rstrip()
+    text = f"{head}\n    input = id + type\n    print(input)\n"
+    _, found = check_program(text, "main.py", lambda _: None)
+    assert [one.code for one in found if one.code != "unused-variable"] == []
+    assert [one.code for one in found_in("sum = 1\n    print(sum)")] == ["python-shadow"]
+
+
+def test_what_was_parsed_and_cast_is_changed_in_place() -> None:
+    """Nobody else holds it, as with a literal."""
+    parsed = 'vega.json.parse("{}")'
+    assert found_in(f'd = vega.cast({parsed}, dict[str, int])\n    d["a"] = 1') == []
+    shared = 'e = {"a": 1}\n    d = vega.cast(e, dict[str, int])\n    d["a"] = 2\n    print(len(e))'
+    assert [one.code for one in found_in(shared)] == ["python-in-place"]
+
+
+def test_a_line_that_is_refused_hides_no_other_fault() -> None:
+    """Nothing hangs on a statement that only calls something; on what is assigned much may."""
+    found = found_in('print(vega.nope(1))\n    n: int = "a"\n    print(len(n))')
+    assert [one.code for one in found] == ["python-vega", "wrong-type", "wrong-type"]
+    found = found_in('m = vega.nope(1)\n    n: int = "a"\n    print(len(m))')
+    assert [one.code for one in found] == ["python-vega"]

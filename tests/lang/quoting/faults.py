@@ -24,7 +24,7 @@ from vegakit.program import paid_repeats
 Patch = tuple[object, str, Any]
 
 _calls_cost, _cost_bound, _round = sends._calls_cost, pots.cost_bound, looping._round
-_branches, _within = walking.CostWalk.branches, pots.Repeats.within
+_branches, _within, _in_turn = walking.CostWalk.branches, pots.Repeats.within, sends._in_turn
 
 
 def _one_short(spend: SpendingBound, count: float, at: Any) -> SpendingBound:
@@ -57,6 +57,10 @@ def _more_slack(
 
 def _cheapest(self: pots.Repeats, count: Any) -> Any:
     return _within(pots.Repeats(self.once, self.more[-1:]), count)
+
+
+def _without_last(again: pots.Repeats, laters: list[pots.Repeats], pool: Any) -> Any:
+    return _in_turn(again, laters[:-1], pool)
 
 
 def _whole_calls(self: CallCost, cap: Any) -> Any:
@@ -104,7 +108,8 @@ FAULTS: dict[str, tuple[Patch, ...]] = {
         (paid_repeats.RepeatPools, "draw", lambda self, pool, worst: True),
     ),
     "a pool that the quote does not count": ((program, "paid_repeats", lambda sends, percent: 0),),
-    "the cheapest repeats for the dearest": ((pots.Repeats, "within", _cheapest),),
+    "the cheapest repeats for the costliest": ((pots.Repeats, "within", _cheapest),),
+    "the last step of a send that is not reached": ((sends, "_in_turn", _without_last),),
     "answers that do not fit forgotten": ((sends, "RE_ASKS", 0),),
     "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
     "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),

@@ -109,7 +109,7 @@ def test_a_process_is_capped_by_its_own_wallet_whatever_others_have() -> None:
     assert (of(body).total or 0) < dollars("$0.21")
 
 
-def test_of_two_branches_the_dearer_counts_whoever_pays() -> None:
+def test_of_two_branches_the_costlier_counts_whoever_pays() -> None:
     body = 'let p = spawn A wallet $0.20; if 1 < 2 { p <- "x"; } else { A <- "x"; }'
     assert of(body).total == of('A <- "x";').total
 
@@ -144,13 +144,13 @@ def test_a_fifth_of_the_sends_may_be_repeated_and_paid(sends: int, repeats: int)
     assert (found.total or 0) < (sends + repeats) * one
 
 
-def test_the_dearest_repeats_are_those_that_count() -> None:
-    """Of ten cheap sends and one that is dear, each may be repeated once; two are."""
-    cheap, dear = 'for i in range(9) { A <- "x"; }', f'A <- "{"long " * 60}";'
-    once, both = of(dear), of(cheap + dear)
+def test_the_costliest_repeats_are_those_that_count() -> None:
+    """Of ten cheap sends and one that is expensive, each may be repeated once; two are."""
+    cheap, costly = 'for i in range(9) { A <- "x"; }', f'A <- "{"long " * 60}";'
+    once, both = of(costly), of(cheap + costly)
     assert both.paid_repeats == 2
-    dearest, other = once.total or 0, of('A <- "x";').total or 0
-    assert dearest + 9 * other // 2 < (both.total or 0) < dearest + 6 * other
+    costliest, other = once.total or 0, of('A <- "x";').total or 0
+    assert costliest + 9 * other // 2 < (both.total or 0) < costliest + 6 * other
 
 
 def test_where_sends_have_no_bound_each_agent_bounds_its_repeats() -> None:

@@ -17,6 +17,8 @@ from vegakit.lang.analysis.cost_sends import ANSWER_BYTES, ModelTerms, Quote
 from vegakit.lang.analysis.cost_statements import KnownRun
 from vegakit.lang.analysis.quotes import quote, rounds_of
 from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.schemas import problem_bytes
+from vegakit.lang.types import INT, STR, ListOf, RecordOf
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.sdk import ProjectWorld
@@ -108,7 +110,10 @@ def test_an_answer_that_does_not_fit_is_counted_with_the_next_call() -> None:
     """The message, two answers and what was wrong with each; and a note that one was empty."""
     head = HEAD.replace("max_tokens 10 max_steps 1", "max_tokens 10 max_steps 4")
     quoted = quote(checked_of(head + '\nA <- "1234" as Plan;'), _terms)
-    answer, told = even(ANSWER), even(cost_sends.PROBLEM_BYTES)
+    plan = RecordOf("Plan", (("steps", ListOf(STR, 3)), ("note", STR), ("count", INT)))
+    reason = min(cost_sends.PROBLEM_BYTES, problem_bytes(plan, ANSWER))
+    said = cost_sends.MISFIT_NOTE.format("x" * even(reason))
+    answer, told = even(ANSWER), len(said)
     sent = [even(4)] * 4
     more = [0, answer + told, 2 * (answer + told), 2 * (answer + told)]
     note = len(cost_sends.EMPTY_NOTE)
@@ -117,8 +122,9 @@ def test_an_answer_that_does_not_fit_is_counted_with_the_next_call() -> None:
 
 
 def test_a_model_is_told_no_more_of_a_misfit_than_a_quote_counts() -> None:
-    told = "Your answer does not fit: {}. Answer again.".format("x" * turn.MOST_TOLD)
-    assert len(told) <= cost_sends.PROBLEM_BYTES
+    """In the words of the turn."""
+    assert turn._MISFIT == cost_sends.MISFIT_NOTE  # pyright: ignore[reportPrivateUsage]
+    assert turn.MOST_TOLD <= cost_sends.PROBLEM_BYTES
 
 
 def test_lists_of_answers_are_still_quoted_when_they_are_there() -> None:

@@ -41,6 +41,8 @@ class Writer:
 
     def __init__(self, seed: int, *, is_fair: bool = False) -> None:
         self.chance = Random(seed)
+        # A stream of its own: how types are bounded leaves the other choices as they were.
+        self.sizes = Random(seed)
         self.is_fair = is_fair
         self.flags = 0
         self.deepest = self.chance.choice([0, 1, 1, 2, 2, 3])
@@ -49,10 +51,11 @@ class Writer:
         self.tool_sends = False
         self.functions: list[str] = []
         self.count = 0
+        self.walks_map = False
 
     def program(self) -> str:
         chance = self.chance
-        parts = ["type Plan { steps: [str; 3]  sure: bool }\n"]
+        parts = [f"type Plan {{ steps: {self._steps()}  sure: bool }}\n"]
         for name in ["A", "B"]:
             settings = Settings(chance, name, is_fair=self.is_fair, with_tools=False)
             parts.append(settings.text(""))
@@ -68,13 +71,22 @@ class Writer:
         for number in range(chance.randint(0, 2)):
             budget = chance.choice(["", "", "budget $0.03 " if self.is_fair else "budget $0.002 "])
             budget = "" if self.tool_sends else budget
-            head = f"fn f{number}(xs: [str; 4], n: int, is: [bool]) -> [str; 4] {budget}{{\n"
+            item = self.sizes.choice(["str", "(str; 1)"])
+            head = f"fn f{number}(xs: [{item}; 4], n: int, is: [bool]) -> [str; 4] {budget}{{\n"
             body = self._block(1, {"xs": "list", "n": "int"}, "    ")
             parts.append(f"{head}{body}    return xs;\n}}\n")
             self.functions.append(f"f{number}")
         body = self._block(0, {"given": "list"}, "    ")
-        parts.append(f"fn main(given: [str; 3], is: [bool]) {{\n{body}}}\n")
+        item = self.sizes.choice(["str", "(str; 1)"])
+        parts.append(f"fn main(given: [{item}; 3], is: [bool]) {{\n{body}}}\n")
         return "\n".join(parts)
+
+    def _steps(self) -> str:
+        """A list or map of texts. A fair one is bounded beyond what an answer has: of a character
+        the quote counts four bytes, and the model says two words in them."""
+        sizes = ["(str; 600)", "str"] if self.is_fair else ["(str; 600)", "(str; 30)", "(str; 6)"]
+        item, self.walks_map = self.sizes.choice(sizes), self.sizes.random() < 0.4
+        return f"{{str: {item}; 3}}" if self.walks_map else f"[{item}; 3]"
 
     def _tool_body(self) -> str:
         """A fair one sends without budgets, as many of them run at once and would starve; what it
@@ -99,7 +111,7 @@ class Writer:
         return f"v{self.count}"
 
     def _statement(self, depth: int, known: dict[str, str], indent: str) -> str:
-        kinds = ["send", "call", "build", "later", "process", "plan", "purse"]
+        kinds = ["send", "call", "build", "later", "process", "plan", "paid_process"]
         if depth < self.deepest:
             kinds += ["for", "while", "if", "try", "session", "parallel", "break", "typed", "grow"]
         return getattr(self, f"_{self.chance.choice(kinds)}")(depth, known, indent)
@@ -139,7 +151,8 @@ class Writer:
         inner = self._block(depth + 1, {**known, "s": "str"}, indent + "        ")
         return (
             f"{indent}try {{\n{indent}    let {name}: Plan = {self._ask(known)};\n"
-            f"{indent}    for s in {name}.steps {{\n{inner}{indent}    }}\n"
+            f"{indent}    for {'k, s' if self.walks_map else 's'} in {name}.steps {{\n"
+            f"{inner}{indent}    }}\n"
             f"{indent}    if {name}.sure {{\n"
             f"{self._block(depth + 1, known, indent + '        ')}{indent}    }}\n"
             f"{indent}}} catch {{ }}\n"
@@ -148,7 +161,7 @@ class Writer:
     def _plan(self, depth: int, known: dict[str, str], indent: str) -> str:
         return self._guard(f"{self._ask(known)} as Plan;", indent)
 
-    def _purse(self, depth: int, known: dict[str, str], indent: str) -> str:
+    def _paid_process(self, depth: int, known: dict[str, str], indent: str) -> str:
         """A process that pays for itself, asked inside a session of less. Its wallet is held as a
         whole, so that a fair one stands where nothing else could starve."""
         if self.is_fair and (depth or "given" not in known):

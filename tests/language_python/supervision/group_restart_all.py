@@ -2,6 +2,7 @@
 # reply "code": {"crash": "boom"}
 # reply "code": written
 # reply "review": good
+# reply "review": good
 from vegakit import Agent, program, spawn, vega
 
 Coder = Agent("Coder", model="fast")

@@ -201,6 +201,31 @@ def test_a_call_that_was_given_up_and_is_wanted_begins_when_it_has_landed() -> N
     assert log == ["begun 0", "landed 0", "begun 2"]
 
 
+def test_of_thousands_of_outcomes_a_turn_puts_only_some_in_order() -> None:
+    """All of them in one step would hold the loop for longer than others may wait."""
+
+    async def perform(effect: Effect, account: Account) -> EffectOutcome:
+        return Answered(effect.path.loop)
+
+    async def taken() -> list[int]:
+        host, sizes, all_came = LocalHost({CallTool: perform}, VirtualClock()), [], asyncio.Event()
+
+        def take() -> None:
+            sizes.append(len(host.take()))
+            if sum(sizes) == 1_000:
+                all_came.set()
+
+        host.listen(take)
+        for number in range(1_000):
+            host.start(effect_at(number))
+        await all_came.wait()
+        return sizes
+
+    sizes = run_virtual(taken())
+    assert sum(sizes) == 1_000
+    assert max(sizes) < 300
+
+
 class SlowPages(MemoryJournal):
     """A journal that takes a moment to write."""
 

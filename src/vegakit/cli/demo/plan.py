@@ -18,9 +18,10 @@ from vegakit.cli.look import PIPE, LivePlace, Look, Paint, Tone, bar, look_of, p
 from vegakit.conversation import ModelReply, ModelRequest, Text, ToolMessage, UserMessage
 from vegakit.errors import BugError
 from vegakit.host import Agent, run_program
+from vegakit.lang import AgentSpec, ModelTerms, check_program, quote
 from vegakit.money import Money, dollars, format_money, in_dollars
 from vegakit.policy import unmarked
-from vegakit.prices import PriceRow, PriceTier
+from vegakit.prices import PAID_REPEATS, PriceRow, PriceTier
 from vegakit.program import ProcessSpawned, Wallet
 from vegakit.providers import ScriptedModel
 from vegakit.sdk import Runtime
@@ -61,6 +62,8 @@ fn main() -> [str] {{
 ANSWER = "Five pages matter; each has a line in the notes."
 TASK = "Read the report, 355 pages. What matters?"
 
+_SKIMS, _SKIMS_TOKENS = "Answer with one word.", 20
+_READS, _READS_TOKENS = "Answer with one line.", 300
 _PLANS_MS, _READS_MS, _SKIMS_MS = 900, 1_400, 600
 
 
@@ -99,12 +102,30 @@ def planner(
     skims = TimedModel(_matters, "quick", quick, _SKIMS_MS * pace)
     reads = TimedModel(_says, "deep", deep, _READS_MS * pace)
     agents = [
-        Agent("skimmer", skims, "Answer with one word.", max_tokens=20),
-        Agent("analyst", reads, "Answer with one line.", max_tokens=300),
+        Agent("skimmer", skims, _SKIMS, max_tokens=_SKIMS_TOKENS),
+        Agent("analyst", reads, _READS, max_tokens=_READS_TOKENS),
     ]
     tool = run_program(agents, max_cost=MAX_COST)
     plans = ScriptedModel(_writing(tell), "deep", price=deep, latency_ms=int(_PLANS_MS * pace))
     return Agent("planner", plans, "Plan, then answer.", tools=[tool]), skims, reads
+
+
+def typical_cost(skims: TimedModel, reads: TimedModel) -> Money:
+    """Return what the fixed plan usually costs with these agents."""
+    agents = (
+        f'agent skimmer {{ model quick  system "{_SKIMS}"  max_tokens {_SKIMS_TOKENS} }}\n'
+        f'agent analyst {{ model deep  system "{_READS}"  max_tokens {_READS_TOKENS} }}\n'
+    )
+    checked, _ = check_program(agents + FIXED_PLAN, "plan.vega", lambda _: None)
+
+    def terms(spec: AgentSpec) -> ModelTerms:
+        model = skims if spec.name == "skimmer" else reads
+        assert model.price is not None
+        most = model.default_max_tokens
+        return ModelTerms(model.price, model.context_tokens, most, model.bound_input)
+
+    assert checked is not None
+    return Money(quote(checked, terms, repeats=PAID_REPEATS, typical=True).typical or 0)
 
 
 def _writing(tell: Callable[[list[str]], None]) -> Callable[[ModelRequest], Any]:
@@ -270,7 +291,8 @@ async def play(screen: PlanScreen, pace: float) -> PlanSummary:
     agent, skims, reads = planner(hear, pace)
     async with Runtime("$10", name="demo-plan", lookahead=0, observable=False) as rt:
         began, wallets = rt.clock.now(), rt.program.machine.state.wallets
-        rt.on(ProcessSpawned, lambda news: _tell_accepted(screen, wallets.get(news.path)))
+        usual = typical_cost(skims, reads)
+        rt.on(ProcessSpawned, lambda news: _tell_accepted(screen, wallets.get(news.path), usual))
         async with screen.watch(skims, reads):
             reply = await rt.ask(agent, TASK)
         wall_ms = rt.clock.now() - began
@@ -317,14 +339,13 @@ def _tell(screen: PlanScreen, results: list[str]) -> None:
         screen.source(FIXED_PLAN)
 
 
-def _tell_accepted(screen: PlanScreen, wallet: Wallet | None) -> None:
+def _tell_accepted(screen: PlanScreen, wallet: Wallet | None, usual: Money) -> None:
     """Tell of a process that has a wallet of its own: here only a program that was accepted has
     one."""
     if wallet is not None and wallet.cap is not None:
         most, paint = format_money(wallet.cap), screen.paint
-        screen.show(
-            f"  {paint('vega', _GREEN)}     {paint('accepted', _GREEN)}, at most {most}", ""
-        )
+        figures = f"typical {format_money(usual)}, at most {most}"
+        screen.show(f"  {paint('vega', _GREEN)}     {paint('accepted', _GREEN)}, {figures}", "")
 
 
 def _line_in(refusal: str) -> int:

@@ -52,7 +52,7 @@ from vegakit.cli.terminal.state import (
 from vegakit.cli.terminal.words import next_step, on_screen
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
-from vegakit.sage import UNBILLED, EndReason, SageEnd
+from vegakit.sage import UNBILLED, EndReason, SageEnd, quote_text
 
 _INDENT = "   "
 _TAIL, _PREVIEW, _PROMPT_LINES = 3, 8, 12
@@ -440,10 +440,7 @@ def _note(item: NoteItem, canvas: Canvas) -> list[Line]:
 def _quote(item: QuoteItem, canvas: Canvas) -> list[Line]:
     quote = item.quote
     assert quote is not None
-    worst = amount(round(quote.worst_usd * NANOS))
-    typical = f", typical {amount(round(quote.typical_usd * NANOS))}" if quote.typical_usd else ""
-    text = f"{count(len(quote.tasks), 'sub-agent')}: at most {worst}{typical}"
-    return _note(NoteItem(kind="quote", text=text), canvas)
+    return _note(NoteItem(kind="quote", text=quote_text(quote, amount)), canvas)
 
 
 def _end(item: EndItem, canvas: Canvas) -> list[Line]:

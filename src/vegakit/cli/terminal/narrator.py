@@ -12,6 +12,7 @@ What may be long is bounded; `/open` tells it whole.
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from vegakit.cli.look import ERROR_NAME, Rounding, count, cut, duration, figures, money
@@ -34,7 +35,7 @@ from vegakit.cli.terminal.state import (
 from vegakit.host import NO_PRICE
 from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
-from vegakit.sage import UNBILLED, EndReason, SageEnd
+from vegakit.sage import UNBILLED, EndReason, SageEnd, quote_text
 
 MOST_ROWS, MOST_OUTPUT, _MOST_REASON = 40, 20, 6
 """Rows of a diff, lines of an output, and lines of why a call failed, that are told unasked."""
@@ -176,8 +177,7 @@ class Narrator:
     def _quote(self, item: QuoteItem, heard: _Heard | None) -> Iterator[str]:
         del heard
         if (quote := item.quote) is not None:
-            worst = money(_nanos(quote.worst_usd), rounding=Rounding.UP)
-            yield f"note: {count(len(quote.tasks), 'sub-agent')}, at most {worst}"
+            yield f"note: {quote_text(quote, partial(money, rounding=Rounding.UP))}"
 
     def _end(self, item: EndItem, heard: _Heard | None) -> Iterator[str]:
         del heard

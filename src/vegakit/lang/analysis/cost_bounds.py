@@ -511,3 +511,22 @@ def _spent_from(spend: SpendingBound) -> list[str]:
 
 def _once(gaps: tuple[MissingBound, ...]) -> tuple[MissingBound, ...]:
     return tuple(dict.fromkeys(gaps))
+
+
+def with_tools(one: SpendingBound, tools: SpendingBound) -> SpendingBound:
+    """Add what tools do besides. What they spend is of the part of the send, and so in its cost
+    already; what their monitors do is not."""
+    return plus(
+        one,
+        SpendingBound(
+            calls=tools.calls,
+            apart=tools.apart,
+            processes=tools.processes,
+            most=tools.apart,
+            shares=tools.shares,
+            gaps=tools.gaps,
+            sends=tools.sends,
+            apart_repeats=tools.apart_repeats,
+            most_repeats=tools.apart_repeats,
+        ),
+    )

@@ -19,8 +19,8 @@ from vegakit.lang.analysis.cost_bounds import (
     SpawnedWallets,
     SpendingBound,
     capped,
-    plus,
     times,
+    with_tools,
     worse_of,
 )
 from vegakit.lang.analysis.cost_library import (
@@ -34,12 +34,12 @@ from vegakit.lang.analysis.cost_library import (
     texts_of,
 )
 from vegakit.lang.analysis.cost_sends import (
-    ANSWER_BYTES,
     MAX_TOOL_CALLS,
     SendCost,
     SendTerms,
     cost_of,
     part_of,
+    size_of_answer,
 )
 from vegakit.lang.analysis.cost_typical import typical_answer, typical_cost
 from vegakit.lang.analysis.cost_values import (
@@ -62,6 +62,9 @@ from vegakit.lang.analysis.cost_values import (
     of_answer,
     of_type,
     product,
+    size_of_text,
+    throughout,
+    tokens_in,
     total,
     within,
     without_exact,
@@ -94,6 +97,7 @@ from vegakit.lang.syntax.tree import (
     MoneyLit,
     Name,
     Node,
+    Race,
     Spawn,
     Text,
     ToolDecl,
@@ -112,6 +116,7 @@ from vegakit.lang.types import (
     RecordOf,
     StreamOf,
     Type,
+    is_text,
 )
 from vegakit.prices import DEFAULT_SEND_BUDGET
 
@@ -129,8 +134,7 @@ class SendFacts(Struct, frozen=True):
 
     @property
     def size(self) -> int | None:
-        """Return the most bytes of the message; None if nothing bounds them, or only a symbol
-        does."""
+        """Return the most bytes of the message; None if nothing, or only a symbol, bounds them."""
         most = number(self.bytes)
         return None if most is None else max(most, 0)
 
@@ -158,7 +162,6 @@ def _result(w: CostWalk, name: str) -> ValueBound:
 
 
 def _walked(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcome:
-
     facts = w.facts
     unit, decl = facts.bodies[name]
     inner = CostWalk(facts, unit, w.cap, may_lack=w.may_lack)
@@ -177,6 +180,7 @@ def _walked(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcom
         facts.recursive.discard(name)
         inner.raises = True
         spent = times(spent, inf, inner.place(decl, f"{decl.name} calls itself"))
+    facts.uncut[name] = spent.shares
     value = _joined(inner.returned, _result(w, name))
     return CallOutcome(capped(spent, cap), value, inner.raises)
 
@@ -202,24 +206,25 @@ def send_to(
             cap = None if spawned is None else spawned.wallet
         part = _part(part_of(spec), asked.budget)
         tools = _tools(w, name, _least(part or DEFAULT_SEND_BUDGET, cap))
-        size = None if is_process and spec.memory else asked.size
-        sending = SendTerms(
-            spec, asked.answer, size, asked.least, part, _specs(w, name), tools.as_cost_bound
-        )
+        remembers = is_process and spec.memory
+        size = None if remembers else asked.size
+        spend, tokens, specs = tools.as_cost_bound, tokens_in(asked.bytes), _specs(w, name)
+        sending = SendTerms(spec, asked.answer, size, asked.least, part, specs, spend, tokens)
         what = _recorded(w, name, asked)
         if w.facts.typical:
             sending = replace(sending, size=asked.size)
-            cost = typical_cost(sending, w.facts.terms, remembers=is_process and spec.memory)
+            cost = typical_cost(sending, w.facts.terms, remembers=remembers)
         else:
-            cost = cost_of(sending, w.facts.terms, cap)
+            cost = cost_of(sending, w.facts.terms, cap, w.facts.pool)
         if w.facts.notes is not None and cost.calls:
-            size = None if is_process and spec.memory else asked.bytes
+            size = None if remembers else asked.bytes
             w.facts.notes[what] = RecordedSend(name, cost.calls, size, asked.answer, part)
         place = w.place(asked.node, what)
-        sent = SentMessage(cost.calls, sending.size, w.facts.answer_tokens(name))
+        answer = w.facts.answer_tokens(name)
+        sent = SentMessage(cost.calls, sending.size, answer, cost.fund.repeats.once)
         w.facts.sent[place] = sent.joined(w.facts.sent.get(place))
         one = _of_calls(cost, place, fund)
-        most = worse_of(most, _with_tools(one, tools))
+        most = worse_of(most, with_tools(one, tools))
     w.spend(most)
 
 
@@ -276,25 +281,6 @@ def _of_calls(cost: SendCost, place: CostLocation, fund: str) -> SpendingBound:
             return replace(spend, handles={fund: cost.fund})
 
 
-def _with_tools(one: SpendingBound, tools: SpendingBound) -> SpendingBound:
-    """Add what tools do besides. What they spend is of the part of the send, and so in its cost
-    already; what their monitors do is not."""
-    return plus(
-        one,
-        SpendingBound(
-            calls=tools.calls,
-            apart=tools.apart,
-            processes=tools.processes,
-            most=tools.apart,
-            shares=tools.shares,
-            gaps=tools.gaps,
-            sends=tools.sends,
-            apart_repeats=tools.apart_repeats,
-            most_repeats=tools.apart_repeats,
-        ),
-    )
-
-
 def _specs(w: CostWalk, agent: str) -> tuple[ToolSpec, ...] | None:
     spec = w.facts.agents[agent]
     found = [w.facts.bodies.get(name) for name in spec.tools]
@@ -345,7 +331,7 @@ def evaluate(w: CostWalk, node: Expr) -> ValueBound:
     return within(_RULES[type(node)](w, node), w.facts.type(node))
 
 
-def _whole(w: CostWalk, node: Whole) -> ValueBound:
+def _whole(w: CostWalk, node: Whole | Word) -> ValueBound:
     return _literal(w, node.value)
 
 
@@ -366,23 +352,19 @@ def _money(w: CostWalk, node: MoneyLit) -> ValueBound:
     return known(node.nanos)
 
 
-def _word(w: CostWalk, node: Word) -> ValueBound:
-    return _literal(w, node.value)
-
-
 def _text(w: CostWalk, node: Text) -> ValueBound:
     size, least = exactly(0), 0
     texts: list[tuple[str, ...] | None] = []
     for part in node.parts:
         if isinstance(part, str):
-            more = exactly(len(part.encode(errors="surrogatepass")))
+            more = size_of_text(part)
             least += more.number
             texts.append((part,))
         else:
             value, kind = evaluate(w, part), w.facts.type(part)
             more = bytes_of(value, kind)
-            least += (value.least or 0) if kind == STR else 0
-            texts.append(texts_of(value) if kind in (STR, INT) else None)
+            least += (value.least or 0) if is_text(kind) else 0
+            texts.append(texts_of(value) if is_text(kind) or kind == INT else None)
         size = total(size, more)
     bound = ValueBound(size, least=least_in_64_bits(least))
     exact = None if w.facts.world is None else exact_text(texts)
@@ -407,17 +389,34 @@ def _map(w: CostWalk, node: MapLit) -> ValueBound:
     return ValueBound(exactly(len(items)), reduce(either, items, NO_ITEM), key=key)
 
 
-def _build(w: CostWalk, node: Build) -> ValueBound:
+def _race(w: CostWalk, node: Race) -> ValueBound:
+    """All of them run, and each is looked at."""
+
+    def judge(item: ValueBound) -> ValueBound:
+        with w.scopes.block():
+            w.scopes.declare(node.name, item, w.facts.type(node))
+            _evaluate_all(w, node.where)
+        return item
+
+    if isinstance(node.of, Build):
+        return _build(w, node.of, judge).item or of_type(w.facts.type(node))
+    items = [judge(evaluate(w, item)) for item in node.of.items]
+    return without_exact(reduce(either, items, NO_ITEM))
+
+
+def _build(
+    w: CostWalk, node: Build, judge: Callable[[ValueBound], ValueBound] = lambda item: item
+) -> ValueBound:
     over, kind = evaluate(w, node.over), w.facts.type(node.over)
     with w.apart() as spent, w.scopes.block():
         inner = kind.inner if isinstance(kind, ListOf) else STR
         item = _item_of(over, kind) or of_type(inner)
-        if w.facts.is_noting and over.size is None and inner == STR:
+        if w.facts.is_noting and over.size is None and is_text(inner):
             item = as_symbol(f"item@{id(node)}", STR)
         w.scopes.declare(node.name, item, inner)
         if node.where is not None:
             evaluate(w, node.where)
-        item = evaluate(w, node.item)
+        item = judge(evaluate(w, node.item))
     place = w.place(node, "this list has no bound")
     if number(over.size) is None:
         w.facts.keep_round(node, spent[0])
@@ -446,7 +445,7 @@ def _binary(w: CostWalk, node: Binary) -> ValueBound:
     left, right = evaluate(w, node.left), evaluate(w, node.right)
     if (found := computed(node.op, left, right)) is not None:
         return found
-    w.raises |= node.op in _MAY_OVERFLOW and w.facts.type(node) != STR and not left.item
+    w.raises |= node.op in _MAY_OVERFLOW and not is_text(w.facts.type(node)) and not left.item
     match node.op:
         case "+":
             least = None if isinstance(w.facts.type(node), MapOf) else least_sum(left, right)
@@ -513,7 +512,7 @@ def _ask(w: CostWalk, node: Ask) -> ValueBound:
     answer = STR if isinstance(kind, StreamOf) or node.stream else kind
     said = w.facts.type(node.message)
     size = None if isinstance(said, ListOf) else bytes_of(message, said)
-    least = (message.least or 0) if w.facts.type(node.message) == STR else 0
+    least = (message.least or 0) if is_text(said) else 0
     agents, is_process, spawned = _whom(w, node.to)
     send_to(w, SendFacts(node, size, least, answer, budget), agents, is_process, spawned)
     value = _answer(w, agents, answer)
@@ -528,7 +527,7 @@ def _answer(w: CostWalk, agents: list[str], kind: Type) -> ValueBound:
         return of_type(kind)
     if w.facts.typical:
         return typical_answer(kind, max(known_tokens))
-    return of_answer(kind, max(known_tokens) * ANSWER_BYTES)
+    return of_answer(kind, size_of_answer(max(known_tokens), w.facts.tokenizer))
 
 
 def _whom(w: CostWalk, to: Expr) -> tuple[list[str], bool, SpawnOrigin | None]:
@@ -572,8 +571,8 @@ def _await(w: CostWalk, node: Await) -> ValueBound:
 
 
 def _cast(w: CostWalk, node: Cast) -> ValueBound:
-    value = evaluate(w, node.of)
-    return value if keeps_values(w.facts.type(node)) else without_exact(value)
+    value, kind = evaluate(w, node.of), w.facts.type(node)
+    return throughout(value if keeps_values(kind) else without_exact(value), kind)
 
 
 _RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {
@@ -581,12 +580,13 @@ _RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {
     Decimal: _unsized,
     Duration: _unsized,
     MoneyLit: _money,
-    Word: _word,
+    Word: _whole,
     Text: _text,
     Name: _name,
     ListLit: _list,
     MapLit: _map,
     Build: _build,
+    Race: _race,
     Unary: _unary,
     Binary: _binary,
     Member: _member,

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from vegakit.lang.analysis.cost_typical import typical_call, typical_file
 from vegakit.lang.analysis.cost_values import (
+    CHAR_BYTES,
     MOST_EXACT,
     NO_ITEM,
     NULL_VALUE,
@@ -21,14 +22,18 @@ from vegakit.lang.analysis.cost_values import (
     Size,
     ValueBound,
     bytes_of,
+    cut,
     either,
     exactly,
     greater,
+    in_bytes,
     json_bytes_of,
     known,
     number,
     product,
+    repeated,
     scaled,
+    size_of_text,
     sized,
     smaller,
     texts_in,
@@ -37,7 +42,7 @@ from vegakit.lang.analysis.cost_values import (
 from vegakit.lang.analysis.cost_walk import CostFacts, KnownWorld
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import LIBRARY
-from vegakit.lang.types import BOOL, INT, STR, ChoiceOf, ListOf, MapOf, OptionalOf, Type
+from vegakit.lang.types import BOOL, INT, ChoiceOf, ListOf, MapOf, OptionalOf, Type, is_text
 
 HUMAN_BYTES = 4_000
 """So many bytes the answer of a person counts as."""
@@ -61,9 +66,9 @@ def bound_of(value: Any) -> ValueBound:  # noqa: ANN401
         case int():
             bound = known(value)
         case str():
-            size = len(value.encode(errors="surrogatepass"))
-            bound = ValueBound(exactly(size), least=size)
-            if size != len(value) and not _is_plain(value):
+            size = size_of_text(value)
+            bound = ValueBound(size, least=size.number)
+            if size.number != len(value) and not _is_plain(value):
                 return bound
         case list():
             items = [bound_of(item) for item in cast("list[Any]", value)]
@@ -111,7 +116,7 @@ def _summed(items: list[Any]) -> Size | None:
     """Return the bytes of texts together; None where not all are texts."""
     if not all(isinstance(item, str) for item in items):
         return None
-    return exactly(sum(len(item.encode(errors="surrogatepass")) for item in items))
+    return reduce(total, map(size_of_text, items), exactly(0))
 
 
 def size_of_call(name: str, values: Sequence[ValueBound], kinds: Sequence[Type] = ()) -> ValueBound:
@@ -150,6 +155,9 @@ def call_library(
     kind = LIBRARY[name].kind
     if kind == "host" and facts.is_noting:
         return ValueBound()
+    listed = _listed(facts, values[0]) if name == "file::list" else None
+    if listed is not None:
+        return listed
     if facts.typical and (found := typical_call(name, values)) is not None:
         world = facts.world if kind == "pure" else None
         params = len(LIBRARY[name].params)
@@ -163,8 +171,6 @@ def call_library(
                 facts.said.note(path, values[1].size)
         case "file::read":
             return _file(facts, values[0])
-        case "file::list" if (listed := _listed(facts, values[0])) is not None:
-            return listed
         case _ if kind == "pure" and facts.world is not None and all(map(keeps_values, kinds)):
             params = len(LIBRARY[name].params)
             found = value_of_call(facts.world, name, values, params)
@@ -185,10 +191,14 @@ def _paths(path: ValueBound) -> list[str]:
 
 
 def _file(facts: CostFacts, path: ValueBound) -> ValueBound:
-    """Return what is known of a file: it is as it is now, or as the program wrote it."""
+    """Return what is known of a file: it is as it is now, or as the program wrote it. Of several
+    that it may be, the mean is typical."""
     if path.exact is None or facts.world is None:
         return typical_file() if facts.typical else ValueBound()
     found = [_one_file(facts, facts.world, normpath(str(each))) for each in path.exact.values]
+    sizes = [size for one in found if (size := number(one.size)) is not None]
+    if facts.typical and len(found) > 1 and len(sizes) == len(found):
+        return ValueBound(exactly(sum(sizes) // len(sizes)))
     return reduce(either, found)
 
 
@@ -235,7 +245,7 @@ def keeps_values(kind: Type) -> bool:
         case ChoiceOf():
             return True
         case _:
-            return kind in (STR, INT, BOOL)
+            return is_text(kind) or kind in (INT, BOOL)
 
 
 _LOW, _HIGH = -(2**63), 2**63 - 1
@@ -329,9 +339,9 @@ def _list_slice(items: ValueBound, start: ValueBound, end: ValueBound | None = N
 def _str_slice(text: ValueBound, start: ValueBound, end: ValueBound | None = None) -> ValueBound:
     """A character has at most four bytes; from the end nothing is known."""
     if end is None or start.least is None or start.least < 0 or end.least is None or end.least < 0:
-        return ValueBound(text.size)
+        return ValueBound(cut(text.size))
     chars = greater(total(end.size, exactly(-start.least)), exactly(0))
-    return ValueBound(smaller(text.size, product(exactly(4), chars)))
+    return ValueBound(smaller(cut(text.size), product(exactly(CHAR_BYTES), chars)))
 
 
 def _insert(items: ValueBound, _: ValueBound, item: ValueBound) -> ValueBound:
@@ -388,8 +398,8 @@ def _min(one: ValueBound, other: ValueBound) -> ValueBound:
     return ValueBound(smaller(one.size, other.size))
 
 
-def _same_text(text: ValueBound) -> ValueBound:
-    return ValueBound(text.size)
+def _trim(text: ValueBound) -> ValueBound:
+    return ValueBound(cut(text.size))
 
 
 def _lower(text: ValueBound) -> ValueBound:
@@ -402,20 +412,27 @@ def _upper(text: ValueBound) -> ValueBound:
     return ValueBound(scaled(text.size, 3))
 
 
-def _parts(text: ValueBound, *_: ValueBound) -> ValueBound:
-    """Lines, words or parts: all of them together are no longer than the text."""
+def _lines(text: ValueBound) -> ValueBound:
+    """All of them together are no longer than the text. Tokens do not go on past the end of a
+    line, so they are no more either."""
     size = total(text.size, exactly(1))
-    return ValueBound(size, ValueBound(text.size), whole=text.size)
+    return ValueBound(size, ValueBound(cut(text.size)), whole=cut(text.size))
+
+
+def _parts(text: ValueBound, *_: ValueBound) -> ValueBound:
+    """All of them together have no more bytes than the text; tokens they may have more."""
+    size = total(text.size, exactly(1))
+    return ValueBound(size, ValueBound(cut(text.size)), whole=in_bytes(text.size))
 
 
 def _words(text: ValueBound) -> ValueBound:
     """Between two words there is something."""
     size = scaled(total(text.size, exactly(1)), 1, 2)
-    return ValueBound(size, ValueBound(text.size), whole=text.size)
+    return ValueBound(size, ValueBound(cut(text.size)), whole=in_bytes(text.size))
 
 
 def _join(parts: ValueBound, between: ValueBound) -> ValueBound:
-    gaps = product(parts.size, between.size)
+    gaps = repeated(parts.size, between.size)
     return ValueBound(exactly(0) if number(parts.size) == 0 else total(texts_in(parts), gaps))
 
 
@@ -424,16 +441,17 @@ def _replace(text: ValueBound, part: ValueBound, by: ValueBound) -> ValueBound:
     longer, least = greater(by.size, exactly(1)), max(part.least or 1, 1)
     if (most := number(longer)) is None:
         return ValueBound()
-    return ValueBound(text.size if most <= least else scaled(text.size, most, least))
+    return ValueBound(in_bytes(text.size) if most <= least else scaled(text.size, most, least))
 
 
 def _repeat(text: ValueBound, count: ValueBound) -> ValueBound:
-    return ValueBound(product(text.size, greater(count.size, exactly(0))))
+    return ValueBound(repeated(greater(count.size, exactly(0)), text.size))
 
 
 def _pad(text: ValueBound, width: ValueBound, fill: ValueBound | None = None) -> ValueBound:
     """A character that is filled in has at most four bytes."""
-    return ValueBound(total(text.size, product(exactly(4), greater(width.size, exactly(0)))))
+    filled = product(exactly(CHAR_BYTES), greater(width.size, exactly(0)))
+    return ValueBound(total(text.size, filled))
 
 
 def _human(*_: ValueBound) -> ValueBound:
@@ -457,7 +475,7 @@ def _names(*_: ValueBound) -> ValueBound:
 
 
 def _name(path: ValueBound) -> ValueBound:
-    return ValueBound(path.size)
+    return ValueBound(in_bytes(path.size))
 
 
 def _csv_text(items: ValueBound, kind: Type) -> Size | None:
@@ -467,8 +485,8 @@ def _csv_text(items: ValueBound, kind: Type) -> Size | None:
 
 
 def _read_csv(text: ValueBound) -> ValueBound:
-    entries = ValueBound(text.size, ValueBound(text.size), key=text.size)
-    return ValueBound(text.size, entries)
+    size = in_bytes(text.size)
+    return ValueBound(size, ValueBound(size, ValueBound(size), key=size))
 
 
 _SPELLED: dict[str, Callable[[ValueBound, Type], Size | None]] = {
@@ -486,7 +504,7 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "str::slice": _str_slice,
     "str::lower": _lower,
     "str::upper": _upper,
-    "str::trim": _same_text,
+    "str::trim": _trim,
     "str::join": _join,
     "str::replace": _replace,
     "str::repeat": _repeat,
@@ -512,13 +530,13 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "exec::look": _ran,
     "file::list": _names,
     "file::name": _name,
-    "str::lines": _parts,
+    "str::lines": _lines,
     "str::split": _parts,
     "str::words": _words,
     **dict.fromkeys("list::first list::last list::min list::max".split(), _item),
     **dict.fromkeys(
         (
-            "list::sort list::sort_by list::reverse list::unique list::drop "
+            "list::sort list::sort_by list::sort_with list::reverse list::unique list::drop "
             "list::remove_at list::without_nulls map::remove"
         ).split(),
         _same,

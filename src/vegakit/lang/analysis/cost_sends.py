@@ -3,7 +3,9 @@ the records of a quote (pure).
 """
 
 from collections.abc import Callable, Iterable
-from math import inf
+from fractions import Fraction
+from functools import reduce
+from math import ceil, inf
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from vegakit.conversation import (
     ModelSettings,
     OutputSpec,
     Text,
+    Tokenizer,
     ToolSpec,
     UserMessage,
 )
@@ -28,9 +31,10 @@ from vegakit.lang.analysis.cost_bounds import (
     added,
     cost_bound,
 )
+from vegakit.lang.analysis.cost_values import Size, exactly, of_text
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.schemas import answer_schema
+from vegakit.lang.schemas import answer_schema, problem_bytes
 from vegakit.lang.types import STR, RecordOf, Type
 from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, worst_case
 
@@ -39,9 +43,9 @@ from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, worst_case
 
 class ModelTerms(Struct, frozen=True):
     """`window` is what question and answer share, None if nobody knows; `count` gives no fewer
-    tokens than a request is billed as input. `attempts` is how often an agent calls it at most that
-    has no `retry` of its own; `fallbacks` are the models that are asked after it, each in vain and
-    charged in the worst case."""
+    tokens than a request is billed as input, of text by `tokenizer` where there is one. `attempts`
+    is how often an agent calls it at most that has no `retry` of its own; `fallbacks` are the
+    models that are asked after it, each in vain and charged in the worst case."""
 
     price: PriceRow
     window: int | None
@@ -49,6 +53,7 @@ class ModelTerms(Struct, frozen=True):
     count: Callable[[ModelRequest], int]
     attempts: int = 3
     fallbacks: tuple["ModelTerms", ...] = ()
+    tokenizer: Tokenizer | None = None
 
 
 def in_order(models: Iterable[ModelTerms | None]) -> ModelTerms | None:
@@ -68,7 +73,10 @@ Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]
 
 class QuotedLine(Struct, frozen=True):
     """One send in the source with all the times it may run; None is no bound. `bytes` are of its
-    longest message, `max_tokens` of each answer."""
+    longest message, `max_tokens` of each answer. `uncut` is what it may cost where that is more
+    than the budget of `main`, and only that budget holds it. `once` is what one
+    send costs that is not repeated, `usual_bytes` how long its message typically is. One that
+    `is_refused` never fits the budgets around it, on one of its ways at least."""
 
     file: str
     line: int
@@ -78,6 +86,10 @@ class QuotedLine(Struct, frozen=True):
     tries: int = 1
     bytes: int | None = None
     max_tokens: int | None = None
+    uncut: int | None = None
+    once: int | None = None
+    usual_bytes: int | None = None
+    is_refused: bool = False
 
     @property
     def sends(self) -> int | None:
@@ -132,14 +144,28 @@ class Quote(Struct, frozen=True):
 MAX_TOOL_CALLS = 64
 _MAX_STEPS, _MAX_ATTEMPTS = 8, 3
 RE_ASKS = 2
-PROBLEM_BYTES = 300
+PROBLEM_BYTES = 240
 """A model is told in no more bytes why its answer does not fit."""
+MISFIT_NOTE = "Your answer does not fit: {}. Answer again."
+"""What stands around them."""
 ANSWER_BYTES = 6
 """So many bytes a token of an answer counts as: English has four to six."""
+_AGAIN, _AGAIN_OVER, _AGAIN_MORE = 5, 4, 16
+"""A token that a model wrote counts as five quarters of one where it is read by the same tokenizer,
+and an answer as 16 more. A text is mostly read as the tokens that it was written as; a thousand
+tokens by chance, which are no text, are read as at most 1,200, and ten as 18."""
 EMPTY_NOTE = "Your last answer was empty. Answer in words; there are no tools here."
 """What an agent without tools is told then."""
 _TOO_LONG = 1_000_000
 _LOOSE = ("warn", "allow")
+
+
+def size_of_answer(max_tokens: int, tokenizer: Tokenizer | None) -> Size:
+    """Return the size of the longest answer, where it is passed on."""
+    size = max_tokens * ANSWER_BYTES
+    if tokenizer is None:
+        return exactly(size)
+    return of_text(size, -(-max_tokens * _AGAIN // _AGAIN_OVER) + _AGAIN_MORE)
 
 
 class SendCost(Struct, frozen=True):
@@ -155,8 +181,8 @@ class SendCost(Struct, frozen=True):
 
 class SendTerms(Struct, frozen=True):
     """`part` is what it holds and may spend, None where nothing is said; `size` and `least` bound
-    the bytes of its message; `specs` are its tools, None where only their host knows them;
-    `tools_spend` is what its tools may spend."""
+    the bytes of its message, `tokens` its tokens, if they are fewer; `specs` are its tools, None
+    where only their host knows them; `tools_spend` is what its tools may spend."""
 
     spec: AgentSpec
     answer: Type
@@ -165,6 +191,7 @@ class SendTerms(Struct, frozen=True):
     part: int | None = None
     specs: tuple[ToolSpec, ...] | None = ()
     tools_spend: CostBound = EMPTY
+    tokens: int | None = None
 
 
 def part_of(spec: AgentSpec) -> int | None:
@@ -174,20 +201,22 @@ def part_of(spec: AgentSpec) -> int | None:
     return spec.budget
 
 
-def cost_of(sending: SendTerms, terms: Terms, cap: int | None = None) -> SendCost:
-    """`cap` is that of the budgets around it. A server or file of tools may turn out to have none,
-    and who has none has no part."""
-    cost = _cost(sending, terms, cap)
+def cost_of(
+    sending: SendTerms, terms: Terms, cap: int | None = None, pool: Amount = inf
+) -> SendCost:
+    """`cap` is that of the budgets around it, `pool` how many repeats all sends of a run may have.
+    A server or file of tools may turn out to have none, and who has none has no part."""
+    cost = _cost(sending, terms, cap, pool)
     spec = sending.spec
     if sending.part is not None or spec.tools or not (spec.mcp or spec.yaml):
         return cost
-    bare = _cost(replace(sending, spec=replace(spec, mcp=(), yaml=()), specs=()), terms, cap)
+    bare = _cost(replace(sending, spec=replace(spec, mcp=(), yaml=()), specs=()), terms, cap, pool)
     held, why = max(cost.held, bare.held), cost.why or bare.why
     calls, sends = max(cost.calls, bare.calls), max(cost.sends, bare.sends)
     return SendCost(calls, cost.fund.either(bare.fund), held, why, sends)
 
 
-def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
+def _cost(sending: SendTerms, terms: Terms, cap: int | None, pool: Amount) -> SendCost:
     known = terms(sending.spec)
     models = (known, *known.fallbacks) if known is not None else (None,)
     steps, attempts = _steps(sending), [_attempts(sending.spec, model) for model in models]
@@ -209,23 +238,66 @@ def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
     why = "the input has no bound, and the model no known window" if total == inf else ""
     is_single = steps == 1 and total != inf and not known.fallbacks
     single = CallCost(int(least), int(first), attempts[0]) if is_single else None
-    repeats = _repeats([(first, later) for _, first, later in costs], attempts, sends)
+    repeats = _repeats([(first, later) for _, first, later in costs], attempts, sends, pool)
     fund, held = _cost_bound(sending, total, single, around, repeats), _held(sending)
     return SendCost(calls, fund, fund.amount if held == inf else held, why, sends)
 
 
 def _repeats(
-    costs: list[tuple[Amount, tuple[Amount, ...]]], attempts: list[int], sends: int
+    costs: list[tuple[Amount, tuple[Amount, ...]]],
+    attempts: list[int],
+    sends: int,
+    pool: Amount = inf,
 ) -> Repeats:
     """Return what a send costs when each of its calls is made once, by whichever of its models, and
     what each repeat adds. Every call after the first is one, but for those of an agent with
     tools: its steps are counted."""
-    firsts, laters = (Repeats(more=()) for _ in range(2))
+    steps = [Repeats() for _ in range(1 + max(len(later) for _, later in costs))]
     for (first, later), count in zip(costs, attempts, strict=True):
-        firsts = firsts.plus(Repeats(0, ((first, count),)))
-        laters = laters.plus(Repeats(0, tuple((cost, count) for cost in later)))
-    once = added(firsts.within(1), laters.within(sends - 1))
-    return Repeats(once, firsts.without(1).plus(laters.without(sends - 1)).more)
+        for at, cost in enumerate((first, *later)):
+            steps[at] = steps[at].plus(Repeats(0, ((cost, count),)))
+    firsts, *laters = steps
+    if sends > 1 or any(step.within(1) == inf for step in steps):
+        later = reduce(Repeats.plus, laters, Repeats())
+        once = added(firsts.within(1), later.within(sends - 1))
+        return Repeats(once, firsts.without(1).plus(later.without(sends - 1)).more)
+    return Repeats(firsts.within(1), _in_turn(firsts.without(1), laters, pool))
+
+
+def _in_turn(
+    again: Repeats, laters: list[Repeats], pool: Amount = inf
+) -> tuple[tuple[Amount, Amount], ...]:
+    """Return the prices of the repeats of one send, of which each step comes after those before it.
+
+    So the longest request of a send is not its first repeat. What k repeats cost at most is rounded
+    up to a curve that rises ever less, as if the high ones were spread evenly over those that come
+    before them: by such curves sends can be taken together, and each alone is off by less than what
+    one of its own repeats costs. The curve ends where the pool does, so that it is exact for the
+    send that takes all of it."""
+    reached, taken, spent = again, 0, 0
+    corners = [(0, 0), *_corners(taken, spent, reached, pool)]
+    for step in laters:
+        taken, spent = taken + 1, spent + int(step.within(1))
+        if taken > pool:
+            break
+        reached = reached.plus(step.without(1))
+        corners += [(taken, spent), *_corners(taken, spent, reached, pool)]
+    (taken, spent), more = corners[0], list[tuple[Amount, Amount]]()
+    while ahead := [(count, most) for count, most in corners if count > taken]:
+        slope, count, most = max(
+            (Fraction(most - spent, count - taken), count, most) for count, most in ahead
+        )
+        more.append((ceil(slope), count - taken))
+        taken, spent = count, most
+    return tuple(more)
+
+
+def _corners(taken: int, spent: int, reached: Repeats, pool: Amount) -> Iterable[tuple[int, int]]:
+    """Return how many repeats come to how much at most, where that changes its slope."""
+    for price, there in reached.more:
+        count = int(min(there, pool - taken))
+        taken, spent = taken + count, spent + int(price * count)
+        yield taken, spent
 
 
 def _without_price(sending: SendTerms, calls: int, around: Amount, why: str) -> SendCost:
@@ -255,7 +327,7 @@ def _cost_bound(
 def _held(sending: SendTerms) -> Amount:
     if sending.part is not None:
         return sending.part
-    is_loose = sending.spec.period or sending.spec.on_exceed in _LOOSE
+    is_loose = sending.spec.on_exceed in _LOOSE
     return DEFAULT_SEND_BUDGET if has_tools(sending.spec) and not is_loose else inf
 
 
@@ -284,9 +356,9 @@ def _calls_cost(
     max_tokens = sending.spec.max_tokens or known.max_tokens
     room = inf if known.window is None else max(known.window - max_tokens, 0)
     count_steps(10 + min(sending.least, _TOO_LONG) // 1_000)
-    least: Amount = known.count(
-        _request(sending, "x" * min(sending.least, _TOO_LONG), 0, max_tokens)
-    )
+    # A tokenizer may take any number of bytes for a few tokens.
+    shortest = "" if known.tokenizer else "x" * min(sending.least, _TOO_LONG)
+    least: Amount = known.count(_request(sending, shortest, 0, max_tokens))
     first, *later = (
         min(_longest_input(sending, known, step, max_tokens), room) for step in range(steps)
     )
@@ -306,17 +378,43 @@ def _longest_input(sending: SendTerms, known: ModelTerms, step: int, max_tokens:
         return inf
     if step and has_tools(sending.spec):
         return inf
+    if known.tokenizer is not None:
+        return _counted_input(sending, known, step, max_tokens)
     count_steps(10 + sending.size // 1_000)
     return known.count(_request(sending, _longest(sending.size), step, max_tokens))
 
 
-def _request(sending: SendTerms, message: str, step: int, max_tokens: int) -> ModelRequest:
+def _counted_input(sending: SendTerms, known: ModelTerms, step: int, max_tokens: int) -> int:
+    """Return the same for a model whose tokenizer counts what is known, and no text that stands in
+    for another: to what is asked around them, the tokens of the message and of each answer that did
+    not fit are added, and what was said of it counts as bytes."""
+    size = sending.size or 0
+    tokens = size if sending.tokens is None else min(size, sending.tokens)
+    if misfits := _misfits(sending.answer, step):
+        answer = size_of_answer(max_tokens, known.tokenizer)
+        told = min(PROBLEM_BYTES, problem_bytes(sending.answer, answer.number))
+        tokens += misfits * (told + (answer.tokens or answer.number))
+    count_steps(10)
+    return known.count(_request(sending, "", step, max_tokens, is_bare=True)) + tokens
+
+
+def _misfits(answer: Type, step: int) -> int:
+    return 0 if answer == STR else min(step, RE_ASKS)
+
+
+def _request(
+    sending: SendTerms, message: str, step: int, max_tokens: int, *, is_bare: bool = False
+) -> ModelRequest:
+    """With `is_bare`, answers and what is said of them are left empty."""
     spec, answer = sending.spec, sending.answer
-    misfits = 0 if answer == STR else min(step, RE_ASKS)
+    misfits, said_bytes, told = _misfits(answer, step), 0, 0
+    if misfits and not is_bare:
+        said_bytes = max_tokens * ANSWER_BYTES
+        told = min(PROBLEM_BYTES, problem_bytes(answer, said_bytes))
     said: list[Message] = [UserMessage((Text(message),))]
     for _ in range(misfits):
-        said.append(AssistantMessage((Text(_longest(max_tokens * ANSWER_BYTES)),), spec.model))
-        said.append(UserMessage((Text(_longest(PROBLEM_BYTES)),)))
+        said.append(AssistantMessage((Text(_longest(said_bytes)),), spec.model))
+        said.append(UserMessage((Text(MISFIT_NOTE.format(_longest(told))),)))
     said += [UserMessage((Text(EMPTY_NOTE),))] * (step - misfits)
     output = None
     if answer != STR:

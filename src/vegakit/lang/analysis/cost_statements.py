@@ -1,6 +1,6 @@
 """Cost of statements, one rule for each kind, and of a whole program (pure)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, cast, get_args
 
@@ -38,7 +38,7 @@ from vegakit.lang.analysis.cost_walk import (
     KnownWorld,
     loop,
 )
-from vegakit.lang.check.symbols import Checked
+from vegakit.lang.check.symbols import Checked, Unit
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.library import ENDS
 from vegakit.lang.syntax.tree import (
@@ -66,7 +66,7 @@ from vegakit.lang.syntax.tree import (
     Word,
     root_of,
 )
-from vegakit.lang.types import ANY, INT, STR, ListOf, MapOf, Type
+from vegakit.lang.types import ANY, INT, STR, ListOf, MapOf, Type, is_text
 
 _LOOSE = ("warn", "allow")
 
@@ -84,6 +84,7 @@ def _assign(w: CostWalk, node: Assign) -> None:
         return
     depth, variable = found
     key = evaluate(w, target.index).size if isinstance(target, Index) else None
+    w.raises |= not isinstance(target, Name)  # an index outside, or one key too many
     if isinstance(target, Name):
         w.scopes.put(depth, root.name, value)
     elif isinstance(target, Index) and isinstance(target.of, Name):
@@ -165,7 +166,7 @@ def _for(w: CostWalk, node: For) -> None:
     def body(turn: int | None) -> None:
         with w.scopes.block():
             for name, value, each in _walked(node, over, kind, turn):
-                if w.facts.is_noting and over.size is None and each == STR:
+                if w.facts.is_noting and over.size is None and is_text(each):
                     value = as_symbol(f"item@{id(node)}", STR)  # noqa: PLW2901
                 w.scopes.declare(name, value, each)
             w.block(node.body)
@@ -192,7 +193,7 @@ def _walked(
     inner = kind.inner if isinstance(kind, ListOf) or (isinstance(kind, MapOf) and first) else STR
     if turn is not None and (items := _items(over)) is not None:
         at, value = map(bound_of, items[turn])
-        value = at if inner is STR and isinstance(kind, MapOf) and not first else value
+        value = at if isinstance(kind, MapOf) and not first else value
         return [*((name, at, key) for name in first), (last, value, inner)]
     match kind:
         case ListOf():
@@ -346,13 +347,15 @@ def walk_all(facts: CostFacts, known: KnownRun | None = None) -> SpendingBound:
         if facts.world is None:
             given = list(map(without_exact, given))
     spent = call_function(walk, _MAIN, tuple(given)).spent
-    return spent if spent.apart else _within_main(spent, decl)
-
-
-def _within_main(spent: SpendingBound, decl: FnDecl | ToolDecl) -> SpendingBound:
-    """Cap all that is spent by the budget of `main`: wallets of what it spawns are parts of it, and
-    one that does not fit is refused."""
-    budget = decl.budget if isinstance(decl, FnDecl) else None
-    if not isinstance(budget, MoneyLit):
+    cap = main_budget(facts.bodies)
+    if cap is None or spent.apart:
         return spent
-    return replace(spent, most=min(spent.total, budget.nanos))
+    # Wallets of what `main` spawns are parts of its budget, and one that does not fit is refused.
+    return replace(spent, most=min(spent.total, cap))
+
+
+def main_budget(bodies: Mapping[str, tuple[Unit, FnDecl | ToolDecl]]) -> int | None:
+    """Return the budget of `main`, where it is written as an amount."""
+    _, decl = bodies.get(_MAIN, (None, None))
+    budget = decl.budget if isinstance(decl, FnDecl) else None
+    return budget.nanos if isinstance(budget, MoneyLit) else None

@@ -13,7 +13,8 @@ files are known they are used. All else is stated here, and none of it is fitted
 | a list that nothing bounds       | ten items                                             |
 | a page, a file that is not known | 8,000 bytes; the output of a command 2,000            |
 | what a person says               | 60 bytes; a text that is given to `main` 400          |
-| an agent with tools              | three calls, each with 2,000 bytes of results more    |
+| an agent with tools              | three calls, or its `max_steps`, each with 2,000      |
+|                                  | bytes of results more                                 |
 | a process with memory            | hears two of its answers again                        |
 """
 
@@ -69,12 +70,13 @@ def _value(kind: Type, text: int) -> ValueBound:
         case ListOf(inner=inner, most=most):
             count = _LIST_ITEMS if most is None else ceil(most * 3 / 4)
             return ValueBound(exactly(count), _value(inner, text), least=count)
-        case MapOf(inner=inner):
-            return ValueBound(exactly(_LIST_ITEMS), _value(inner, text), key=exactly(_NAME_BYTES))
+        case MapOf(inner=inner, most=most):
+            count = _LIST_ITEMS if most is None else ceil(most * 3 / 4)
+            return ValueBound(exactly(count), _value(inner, text), key=exactly(_NAME_BYTES))
         case RecordOf(fields=fields):
             return ValueBound(fields=tuple((name, _value(each, text)) for name, each in fields))
-        case Plain(name="str"):
-            return ValueBound(exactly(text))
+        case Plain(name="str", most=most):
+            return ValueBound(exactly(text if most is None else min(text, most)))
         case ChoiceOf(choices=choices):
             return ValueBound(exactly(max(len(each.encode()) for each in choices)))
         case _:
@@ -171,7 +173,8 @@ def typical_cost(sending: SendTerms, terms: Terms, *, remembers: bool) -> SendCo
         heard += len(canonical(answer_schema(sending.answer)))
     if remembers:
         heard += 2 * said * TOKEN_BYTES
-    steps = _TOOL_STEPS if has_tools(sending.spec) else 1
+    most_steps = sending.spec.max_steps or _TOOL_STEPS
+    steps = min(_TOOL_STEPS, most_steps) if has_tools(sending.spec) else 1
     spent = 0
     for step in range(steps):
         tokens = ceil((heard + step * _OUTPUT_BYTES) / TOKEN_BYTES) + _AROUND_TOKENS
@@ -196,12 +199,13 @@ def _json_bytes(kind: Type) -> int:
         case ListOf(inner=inner, most=most):
             count = _LIST_ITEMS if most is None else ceil(most * 3 / 4)
             return 2 + count * (_json_bytes(inner) + 2)
-        case MapOf(inner=inner):
-            return 2 + _LIST_ITEMS * (_json_bytes(inner) + _NAME_BYTES + 4)
+        case MapOf(inner=inner, most=most):
+            count = _LIST_ITEMS if most is None else ceil(most * 3 / 4)
+            return 2 + count * (_json_bytes(inner) + _NAME_BYTES + 4)
         case RecordOf(fields=fields):
             return 2 + sum(len(name) + 6 + _json_bytes(each) for name, each in fields)
-        case Plain(name="str"):
-            return _FIELD_BYTES + 2
+        case Plain(name="str", most=most):
+            return 2 + (_FIELD_BYTES if most is None else min(_FIELD_BYTES, most))
         case ChoiceOf(choices=choices):
             return max(len(each) for each in choices) + 2
         case _:

@@ -2,12 +2,16 @@
 program runs (pure).
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.conversation import Tokenizer
 from vegakit.lang.analysis.walk import Scopes
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.types import ChoiceOf, ListOf, MapOf, OptionalOf, Plain, RecordOf, Type
@@ -30,10 +34,12 @@ _LOW, _HIGH = -(2**63), 2**63 - 1
 
 
 class Size(Struct, frozen=True):
-    """An upper bound: the greatest of a number and of some symbols, each with something added."""
+    """An upper bound: the greatest of a number and of some symbols, each with something added. Of
+    the bytes of a text, `tokens` bounds its tokens too; None where only its bytes do."""
 
     number: int
     symbols: tuple[tuple[str, int], ...] = ()
+    tokens: int | None = None
 
 
 def exactly(number: int) -> Size:
@@ -51,12 +57,41 @@ def number(size: Size | None) -> int | None:
     return None if size is None or size.symbols else size.number
 
 
+def tokens_in(size: Size | None) -> int | None:
+    """Return the bound as tokens: of a text no more than its bytes. None as of `number`."""
+    most = number(size)
+    return most if size is None or most is None or size.tokens is None else min(most, size.tokens)
+
+
+def of_text(number: int, tokens: int | None) -> Size:
+    """Return the bound of a text with so many bytes, and tokens where they are counted."""
+    return Size(number, (), None if tokens is None or tokens >= number else tokens)
+
+
+def in_bytes(size: Size | None) -> Size | None:
+    """Return the same bytes of another text, of whose tokens nothing is known."""
+    return size if size is None or size.tokens is None else exactly(size.number)
+
+
+_CUT_TOKENS = 16
+
+
+def cut(size: Size | None) -> Size | None:
+    """Return a bound of a part of a text. Where it is cut off, what was one token may be a few."""
+    if size is None or size.tokens is None:
+        return size
+    return of_text(size.number, size.tokens + _CUT_TOKENS)
+
+
 def greater(one: Size | None, other: Size | None) -> Size | None:
     """Return a bound of whichever is greater; none if either has none."""
     if one is None or other is None:
         return None
     if not one.symbols and not other.symbols:
-        return one if one.number >= other.number else other
+        if one.tokens is None and other.tokens is None:
+            return one if one.number >= other.number else other
+        most = max(_tokens(one), _tokens(other))
+        return of_text(max(one.number, other.number), most)
     count_steps(1 + (len(one.symbols) + len(other.symbols)) // 4)
     symbols = dict(one.symbols)
     for name, more in other.symbols:
@@ -70,7 +105,13 @@ def smaller(one: Size | None, other: Size | None) -> Size | None:
         return other if one is None else one
     if one.symbols or other.symbols:
         return one if not one.symbols else other
-    return one if one.number <= other.number else other
+    if one.tokens is None and other.tokens is None:
+        return one if one.number <= other.number else other
+    return of_text(min(one.number, other.number), min(_tokens(one), _tokens(other)))
+
+
+def _tokens(size: Size) -> int:
+    return size.number if size.tokens is None else size.tokens
 
 
 def total(one: Size | None, other: Size | None) -> Size | None:
@@ -81,6 +122,8 @@ def total(one: Size | None, other: Size | None) -> Size | None:
         one, other = other, one
     count_steps(1 + len(other.symbols) // 4)
     by = one.number
+    if not other.symbols and (one.tokens is not None or other.tokens is not None):
+        return _in_64_bits(of_text(other.number + by, _tokens(one) + _tokens(other)))
     return _in_64_bits(
         Size(other.number + by, tuple((name, more + by) for name, more in other.symbols))
     )
@@ -98,6 +141,14 @@ def product(one: Size | None, other: Size | None) -> Size | None:
         return None
     count_steps()
     return _in_64_bits(Size(max(one.number, 0) * max(other.number, 0)))
+
+
+def repeated(count: Size | None, text: Size | None) -> Size | None:
+    """Return a bound of so many texts together."""
+    most = product(count, text)
+    if most is None or count is None or text is None or text.tokens is None:
+        return most
+    return of_text(most.number, max(count.number, 0) * text.tokens)
 
 
 def _in_64_bits(size: Size) -> Size | None:
@@ -162,13 +213,57 @@ def _feeding(name: str, grown: Mapping[str, Size | None]) -> set[str]:
     return found
 
 
+# Texts that are known, by the tokenizer of the models that are quoted.
+#
+# What stands around a text is not known yet, and counts of tokens do not add up: two texts in one
+# may have more tokens than each for itself. They do add up at places where every tokenizer that we
+# know cuts a text whatever stands around: before a space that follows something else than a space,
+# and after the end of a line, unless a slash or a space follows. So a text counts by its tokens
+# from the first such place to the last, and by its bytes before and after.
+
+
+_CUT = re.compile(r"(?<=[^\s])(?= )|(?<=\n)(?=[^\s/])")
+_tokenizer: ContextVar[Tokenizer | None] = ContextVar("tokenizer", default=None)
+
+
+@contextmanager
+def counted_by(tokenizer: Tokenizer | None) -> Generator[None]:
+    """Count texts that are known by this tokenizer in what runs inside; None counts bytes."""
+    token = _tokenizer.set(tokenizer)
+    try:
+        yield
+    finally:
+        _tokenizer.reset(token)
+
+
+def size_of_text(text: str) -> Size:
+    """Return the size of a text that is known, wherever it will stand."""
+    size, tokenizer = len(text.encode(errors="surrogatepass")), _tokenizer.get()
+    if tokenizer is None:
+        return exactly(size)
+    count_steps(1 + size // 1_000)
+    return of_text(size, tokens_anywhere(text, tokenizer))
+
+
+def tokens_anywhere(text: str, tokenizer: Tokenizer) -> int:
+    """Return how many tokens a text adds at most to whatever it becomes a part of."""
+    cuts = [found.start() for found in _CUT.finditer(text)]
+    if not cuts:
+        return len(text.encode(errors="surrogatepass"))
+    edges = text[: cuts[0]] + text[cuts[-1] :]
+    count = tokenizer.count(text[cuts[0] : cuts[-1]])
+    return count + len(edges.encode(errors="surrogatepass"))
+
+
 # What is known of a value before the program runs: a size, and the same of what it holds.
 
 
 MOST_EXACT = 256
 """So many values a value may have that each of them is followed."""
 ESCAPED = 6
-"""A control character is so many bytes in JSON, and everything else fewer."""
+"""A control character is so many bytes in JSON, and every other character fewer."""
+CHAR_BYTES = 4
+"""A character has so many bytes at most."""
 _TEXT_BYTES = {"int": 24, "float": 40, "bool": 5, "null": 4, "money": 48, "duration": 40}
 
 
@@ -244,8 +339,10 @@ def of_type(kind: Type) -> ValueBound:
             return of_type(inner)
         case ListOf(inner=inner, most=most):
             return ValueBound(None if most is None else exactly(most), of_type(inner))
-        case MapOf(inner=inner):
-            return ValueBound(None, of_type(inner))
+        case MapOf(inner=inner, most=most):
+            return ValueBound(None if most is None else exactly(most), of_type(inner))
+        case Plain(name="str", most=int() as most):
+            return ValueBound(product(exactly(most), exactly(CHAR_BYTES)))
         case RecordOf(fields=fields):
             return ValueBound(None, None, tuple((name, of_type(each)) for name, each in fields))
         case ChoiceOf(choices=choices):
@@ -281,10 +378,30 @@ def either(one: ValueBound, other: ValueBound) -> ValueBound:
 
 
 def within(value: ValueBound, kind: Type) -> ValueBound:
-    """Return the value with what its type says too."""
+    """Return the value with what its type says too, but for what is in it."""
     typed = of_type(kind)
     item, fields = value.item or typed.item, value.fields or typed.fields
     return replace(value, size=smaller(value.size, typed.size), item=item, fields=fields)
+
+
+def throughout(value: ValueBound, kind: Type) -> ValueBound:
+    """Return the value with what its type says of it and of all that is in it, as of one that was
+    held to its type."""
+    count_steps()
+    value = within(value, kind)
+    match kind:
+        case OptionalOf(inner=inner):
+            return throughout(value, inner)
+        case ListOf(inner=inner) | MapOf(inner=inner):
+            if value.item is None or value.item is NO_ITEM:
+                return value
+            return replace(value, item=throughout(value.item, inner))
+        case RecordOf(fields=fields):
+            parts = [(name, value.field(name) or of_type(each), each) for name, each in fields]
+            held = tuple((name, throughout(part, each)) for name, part, each in parts)
+            return replace(value, fields=held)
+        case _:
+            return value
 
 
 def known(number: int, item: "ValueBound | None" = None) -> ValueBound:
@@ -347,13 +464,15 @@ def bytes_of(value: ValueBound, kind: Type) -> Size | None:
 def json_bytes_of(value: ValueBound, kind: Type) -> Size | None:
     """Return a bound of the bytes of the value as JSON."""
     count_steps()
-    if value.spelled is not None:
-        return value.spelled
+    return smaller(value.spelled, _spelled(value, kind))
+
+
+def _spelled(value: ValueBound, kind: Type) -> Size | None:
     match kind:
         case OptionalOf(inner=inner):
             return greater(exactly(4), json_bytes_of(value, inner))
-        case Plain(name="str"):
-            return _quoted(value.size)
+        case Plain(name="str", most=most):
+            return smaller(_quoted(value.size), None if most is None else _quoted(exactly(most)))
         case ChoiceOf():
             return total(value.size, exactly(2))
         case ListOf(inner=inner):
@@ -379,34 +498,36 @@ def _quoted(size: Size | None) -> Size | None:
 
 
 def _bracketed(count: Size | None, each: Size | None) -> Size | None:
-    return total(product(count, each), exactly(2))
+    return total(repeated(count, each), exactly(2))
 
 
 def texts_in(value: ValueBound) -> Size | None:
     """Return a bound of the bytes of all texts of a list together."""
     item = None if value.item is None else value.item.size
-    return smaller(value.whole, smaller(value.spelled, product(value.size, item)))
+    return smaller(value.whole, smaller(value.spelled, repeated(value.size, item)))
 
 
-def of_answer(kind: Type, most: int) -> ValueBound:
-    """Return what is known of an answer of this type whose JSON, or whose text, has at most so many
-    bytes."""
+def of_answer(kind: Type, size: Size) -> ValueBound:
+    """Return what is known of an answer of this type whose JSON, or whose text, has at most this
+    size."""
     count_steps()
+    most = size.number
     match kind:
         case OptionalOf(inner=inner):
-            return of_answer(inner, most)
+            return of_answer(inner, size)
         case ListOf(inner=inner):
-            value = within(ValueBound(exactly(most // 2), of_answer(inner, most)), kind)
+            value = within(ValueBound(exactly(most // 2), of_answer(inner, size)), kind)
         case MapOf(inner=inner):
-            value = ValueBound(exactly(most // 4), of_answer(inner, most), key=exactly(most))
+            value = ValueBound(exactly(most // 4), of_answer(inner, size), key=size)
+            value = within(value, kind)
         case RecordOf(fields=fields):
-            value = ValueBound(fields=tuple((name, of_answer(each, most)) for name, each in fields))
+            value = ValueBound(fields=tuple((name, of_answer(each, size)) for name, each in fields))
         case Plain(name="str"):
-            return ValueBound(exactly(most))
+            return within(ValueBound(size), kind)
         case _:
             return of_type(kind)
     longer = _longer(kind, most)
-    return replace(value, whole=exactly(most), spelled=total(exactly(most), exactly(longer)))
+    return replace(value, whole=size, spelled=total(size, exactly(longer)))
 
 
 def _longer(kind: Type, most: int) -> int:
@@ -418,8 +539,8 @@ def _longer(kind: Type, most: int) -> int:
             return _longer(inner, most)
         case ListOf(inner=inner, most=count):
             return min(most // 2, most if count is None else count) * _longer(inner, most)
-        case MapOf(inner=inner):
-            return most // 4 * _longer(inner, most)
+        case MapOf(inner=inner, most=count):
+            return min(most // 4, most if count is None else count) * _longer(inner, most)
         case RecordOf(fields=fields):
             return sum(len(name) + 8 + _longer(each, most) for name, each in fields)
         case Plain(name=name):

@@ -3,7 +3,7 @@ bounds loops (pure).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -12,15 +12,18 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.conversation import Tokenizer
 from vegakit.lang.analysis.cost_bounds import (
     NONE,
+    Amount,
     CostLocation,
+    LineCost,
     SpendingBound,
     plus,
     times,
     worse_of,
 )
-from vegakit.lang.analysis.cost_sends import Terms
+from vegakit.lang.analysis.cost_sends import ModelTerms, Terms
 from vegakit.lang.analysis.cost_values import (
     NO_ITEM,
     CostScopes,
@@ -93,12 +96,15 @@ class RecordedSend(Struct, frozen=True):
 
 
 class SentMessage(Struct, frozen=True):
-    """The sends at one place: the calls that one may take, the bytes of the longest message, and
-    the tokens of an answer."""
+    """The sends at one place: the calls that one may take, the bytes of the longest message, the
+    tokens of an answer, and what one costs that is not repeated; and whether one of them never fits
+    the budgets around it, as one has no calls then."""
 
     tries: int
     size: int | None
     max_tokens: int | None
+    once: Amount = 0
+    is_refused: bool = False
 
     def joined(self, other: "SentMessage | None") -> "SentMessage":
         """Return what holds for both."""
@@ -106,7 +112,9 @@ class SentMessage(Struct, frozen=True):
             return self
         sizes = (self.size, other.size)
         size = None if None in sizes else max(one for one in sizes if one is not None)
-        return SentMessage(max(self.tries, other.tries), size, self.max_tokens)
+        tries, once = max(self.tries, other.tries), max(self.once, other.once)
+        is_refused = any(one.is_refused or not one.tries for one in (self, other))
+        return SentMessage(tries, size, self.max_tokens, once, is_refused)
 
 
 class QuoteTooLargeError(Exception):
@@ -128,6 +136,7 @@ class CostFacts:
         world: KnownWorld | None = None,
         assumed: "Said | None" = None,
         typical: bool = False,
+        pool: Amount = inf,
     ) -> None:
         self.checked = checked
         self.agents = agents
@@ -137,15 +146,18 @@ class CostFacts:
         self.budget = budget
         self.world = world
         self.typical = typical
+        self.pool = pool
         self.assumed = Said() if assumed is None else assumed
         self.said = Said()
         self.spawns_may_fail = False
         self.sent: dict[CostLocation, SentMessage] = {}
+        self.uncut: dict[str, dict[CostLocation, LineCost]] = {}
         self._answers: dict[str, int | None] = {}
         self.notes: dict[str, RecordedSend] | None = None
         self.rounds: dict[int, SpendingBound] = {}
         self.running: list[str] = []
         self.recursive: set[str] = set()
+        self.tokenizer = _one_tokenizer(terms(spec) for spec in agents.values())
         self.known: dict[tuple[str, tuple[ValueBound, ...], int | None, bool], CallOutcome] = {}
         self.nodes = 0
         self.loops = 0
@@ -187,6 +199,18 @@ class CostFacts:
     def type(self, node: Node) -> Type:
         """Return the type that the checker found for a node, `ANY` if it found none."""
         return self.checked.types.get(id(node), ANY)
+
+
+def _one_tokenizer(models: Iterable[ModelTerms | None]) -> Tokenizer | None:
+    """Return the tokenizer by which all models of a program count; None if they differ, or one is
+    not known, since a text that one wrote has other tokens for another."""
+    found: dict[str, Tokenizer] = {}
+    for model in models:
+        for one in (None,) if model is None else (model, *model.fallbacks):
+            if one is None or one.tokenizer is None:
+                return None
+            found[one.tokenizer.name] = one.tokenizer
+    return found.popitem()[1] if len(found) == 1 else None
 
 
 class Said:

@@ -44,7 +44,8 @@ class DataflowStep(Struct, frozen=True):
     """`parent` is the loop, branch or other block it stands in. `order` says why it is kept in the
     order of the program; empty: it may start early. `lasts` is of what takes time; `later` of what
     is started and not waited for; `rare` of what runs only after a failure or an exit; nothing
-    behind a `barrier` starts before it is done."""
+    behind a `barrier` starts before it is done. With its `column` it is the place of a call as
+    bytecode has it."""
 
     id: int
     kind: StepKind
@@ -57,16 +58,22 @@ class DataflowStep(Struct, frozen=True):
     later: bool = False
     rare: bool = False
     barrier: bool = False
+    column: int = 0
 
 
 class DataflowLink(Struct, frozen=True):
-    """`after` waits for `before` of the same round, or of an earlier one of the loop `round_of`."""
+    """`after` waits for `before` of the same round, or of an earlier one of the loop `round_of`.
+    `begun`: of the last of those rounds only until the program comes to a send in it that has a
+    budget of its own. `turns`: whichever comes second waits, and which that is only the run
+    decides; it is told of the second in the text."""
 
     before: int
     after: int
     why: LinkKind
     text: str
     round_of: int | None = None
+    begun: bool = False
+    turns: bool = False
 
 
 class LoopSchedule(Struct, frozen=True):
@@ -155,6 +162,8 @@ def _pruned(
             link.why,
             link.text,
             None if link.round_of is None else numbers[link.round_of],
+            link.begun,
+            link.turns,
         )
         for link in links
         if {link.before, link.after, link.round_of} <= there
@@ -172,25 +181,36 @@ def _renumbered(step: DataflowStep, numbers: dict[int, int]) -> DataflowStep:
 
 
 def _before(steps: Sequence[DataflowStep], links: Iterable[DataflowLink]) -> list[set[int]]:
-    """Return what each step waits for in its own round, if nothing fails."""
+    """Return what each step waits for in its own round, if nothing fails. What waits for a loop to
+    be decided, from outside, waits for what decides in it whether there is another round."""
     found: list[set[int]] = [set() for _ in steps]
+    decides: dict[int, set[int]] = {}
     for link in links:
-        if link.round_of is not None or link.before == link.after:
+        if link.before == link.after or (steps[link.before].rare and not steps[link.after].rare):
             continue
-        if steps[link.after].rare or not steps[link.before].rare:
+        if link.round_of is None:
             found[link.after].add(link.before)
+        elif link.round_of == link.after:
+            decides.setdefault(link.after, set()).add(link.before)
+    for step in steps:
+        for loop in decides.keys() & found[step.id]:
+            if loop not in _around(steps, step):
+                found[step.id] |= decides[loop]
     return found
 
 
 def _starts(steps: Sequence[DataflowStep], before: Sequence[set[int]]) -> list[int]:
-    """Return how many lasting steps have to be done one after another before each."""
+    """Return how many lasting steps have to be done one after another before each. Steps do not
+    wait for themselves, but a fault of the walk that told so must not keep this from its end."""
     starts: list[int | None] = [None] * len(steps)
+    opened: set[int] = set()
     for root in range(len(steps)):
         due = [root]
         while due:
             one = due[-1]
             open_ = [other for other in before[one] if starts[other] is None]
-            if open_ and starts[one] is None:
+            if open_ and one not in opened:
+                opened.add(one)
                 due += open_
                 continue
             due.pop()
@@ -218,12 +238,13 @@ def _chain(
     if not lasting:
         return ()
     at = max(lasting, key=lambda number: (starts[number], -number))
-    chain = [at] if steps[at].lasts else []
+    chain, seen = [at] if steps[at].lasts else [], {at}
     while True:
-        ends = {one: _end(steps[one], starts[one]) for one in before[at]}
+        ends = {one: _end(steps[one], starts[one]) for one in before[at] - seen}
         if not ends or max(ends.values()) == 0:
             break
         at = max(ends, key=lambda one: (ends[one], one))
+        seen.add(at)
         if steps[at].lasts:
             chain.append(at)
     return tuple(reversed(chain))

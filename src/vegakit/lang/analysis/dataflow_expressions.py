@@ -12,21 +12,32 @@ from vegakit.lang.analysis.dataflow import DataflowGraph, StepKind
 from vegakit.lang.analysis.dataflow_steps import (
     HoldKind,
     StepAction,
-    is_step,
     library_action,
 )
 from vegakit.lang.analysis.dataflow_walk import (
     NO_DEPENDENCIES,
+    OWN_BUDGET,
     DataflowWalk,
     Dependency,
     Frames,
     Place,
     Provenance,
+    WalkState,
     both,
     needing,
+    own_budget_text,
 )
-from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet, joined, library_effects
-from vegakit.lang.analysis.speculation import changes, is_followed, told_changes
+from vegakit.lang.analysis.effects import (
+    FILE_FUNCTIONS,
+    NO_EFFECTS,
+    EffectSet,
+    file_path,
+    joined,
+    library_effects,
+    on_path,
+)
+from vegakit.lang.analysis.speculation import changes, told_changes
+from vegakit.lang.analysis.walk import is_step
 from vegakit.lang.check.symbols import Callee, CalleeKind, NameKind
 from vegakit.lang.syntax.tree import (
     Ask,
@@ -40,6 +51,7 @@ from vegakit.lang.syntax.tree import (
     Expr,
     FnDecl,
     For,
+    If,
     Index,
     ListLit,
     MapLit,
@@ -47,6 +59,7 @@ from vegakit.lang.syntax.tree import (
     MoneyLit,
     Name,
     Node,
+    Race,
     Spawn,
     Text,
     Unary,
@@ -87,10 +100,24 @@ def rounds(w: DataflowWalk, loop: int, node: For | While | Build, body: Callable
     if w.decides(loop):
         w.scopes.mark(assigned_in(node), needing(loop))
         w.step_over(loop)
-    w.to(left=start.left)
     body_steps = w.here.seen & ~start.seen
+    _hold_own_budgets(w, loop, body_steps, start)
+    w.to(left=start.left)
     w.facts.count(body_steps.bit_count() ** 2 // 50)
     w.builder.carry(loop, body_steps, w.here.passed)
+
+
+def _hold_own_budgets(w: DataflowWalk, loop: int, body: int, start: WalkState) -> None:
+    """Hold up what is behind the sends of a loop that have budgets of their own: in a round until
+    all of the round before is done, behind the loop until all but the last round are."""
+    for entry in w.builder.inside(loop):
+        if entry.act.own_budget and not entry.step.rare:
+            text = f"{own_budget_text(entry.step.line)}, round after round"
+            last = w.builder.come_again(loop, entry.step.id, body, w.here.passed, text)
+            # The next round of a loop around waits for the send itself, until it begins.
+            w.hold_this_round(HoldKind.ROUNDS, last | 1 << entry.step.id, text)
+    if w.decides(loop):
+        w.step_over_own_budgets(1 << loop, start.gates)
 
 
 def _one_round(
@@ -99,8 +126,10 @@ def _one_round(
     if isinstance(node, Build) or not w.places.leaves_in(node.body):
         body()
         return w.scopes.changed(before)
+    start = w.here.left
     with w.scopes.watch() as seen:
         body()
+    w.step_over_left(start, whole=w.places.breaks_in(node.body))
     return {place: value for place, value in seen.items() if _was_there(place, before)}
 
 
@@ -109,10 +138,13 @@ def _was_there(place: Place, before: Frames) -> bool:
     return depth < len(before) and name in before[depth]
 
 
-def begin_loop(w: DataflowWalk, node: For | Build, what: str, values: Sequence[Provenance]) -> int:
+def begin_loop(
+    w: DataflowWalk, node: For | Build, what: str, values: Sequence[Provenance], order: str = ""
+) -> int:
     """Note a loop. If its cost is confirmed first, nothing behind starts before that."""
     if id(node) not in w.facts.confirmed:
-        return w.note(node, StepKind.LOOP, what, StepAction(), *values)
+        act = StepAction(order=order, later=bool(order))
+        return w.note(node, StepKind.LOOP, what, act, *values)
     act = StepAction(order="in order: its cost is confirmed first", later=True, bars=True)
     loop = w.note(node, StepKind.LOOP, what, act, *values)
     w.bar(1 << loop, f"barrier: the cost of the loop at line {w.line(node)} is confirmed")
@@ -150,9 +182,24 @@ def call(w: DataflowWalk, node: Call, values: Sequence[Provenance]) -> Provenanc
         act = replace(act, carves=False)
         w.come_to(HoldKind.SENDS, f"barrier: money is set aside at line {w.line(node)}")
     number = w.note(node, kind, w.text(node.at, node.end), act, *values)
-    if act.unnamed:
+    if act.unnamed and any(_agents_given(w, node)):
         _hold_processes(w, node, values)
+    if act.bars and callee.kind is CalleeKind.FUNCTION:
+        _hold_undecided(w, node, callee.name, values)
+    for gate in w.facts.left_open.get(callee.name, ()):
+        text = _LEFT_OPEN[gate].format(callee.name.rpartition("::")[2])
+        w.hold(HoldKind.BUDGETS if gate is HoldKind.ROUNDS else gate, 1 << number, text)
     return needing(number)
+
+
+_LEFT_OPEN = {
+    HoldKind.ALL: "barrier: nobody knows yet what {} will do",
+    HoldKind.BUDGETS: "barrier: nobody knows yet what {} will do",
+    HoldKind.ROUNDS: "barrier: nobody knows yet what {} will do",
+    HoldKind.SENDS: "the budget left for it is decided in {}",
+    HoldKind.PROCESSES: "the messages before it are decided in {}",
+    HoldKind.READS: "what it reads is decided in {}",
+}
 
 
 def _hold_processes(w: DataflowWalk, node: Node, values: Sequence[Provenance]) -> None:
@@ -163,10 +210,35 @@ def _hold_processes(w: DataflowWalk, node: Node, values: Sequence[Provenance]) -
     w.hold(HoldKind.PROCESSES, sum(1 << one for one in needs), text)
 
 
+def _hold_undecided(w: DataflowWalk, node: Call, name: str, values: Sequence[Provenance]) -> None:
+    """Hold up all behind a call that cannot be stepped over while it branches on what is not known
+    yet."""
+    unit, decl = w.facts.bodies[name]
+    if not decl.params:
+        return
+    places = w.facts.places[unit.path]
+    inside = [
+        one
+        for one in below(decl.body)
+        if isinstance(one, If | While | For) and not places.is_handled(one.at, decl.body)
+    ]
+    tests = [one.over if isinstance(one, For) else one.test for one in inside]
+    tested = {one.name for test in tests for one in below(test) if isinstance(one, Name)}
+    params = [param.name for param in decl.params]
+    given = zip((said or params[at] for at, said in enumerate(node.names)), values, strict=True)
+    needs = [need for param, one in given if param in tested for need in one.needs]
+    mask = sum(1 << one for one in {need.step for need in needs if need.round_of is None})
+    w.hold(HoldKind.ALL, mask, _LEFT_OPEN[HoldKind.ALL].format(name.rpartition("::")[2]))
+
+
 def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenance]) -> StepAction:
     match callee.kind:
         case CalleeKind.LIBRARY:
-            return library_action(callee.name, library_effects(callee.name, w.facts.rights[w.name]))
+            effects = library_effects(callee.name, w.facts.rights[w.name])
+            if callee.name not in FILE_FUNCTIONS:
+                return library_action(callee.name, effects)
+            path = _written_path(callee.name, node)
+            return replace(library_action(callee.name, on_path(effects, path)), path=path)
         case CalleeKind.MCP:
             return _strong(EffectSet(servers=frozenset({callee.name.partition(".")[0]})))
         case CalleeKind.PYTHON:
@@ -176,6 +248,14 @@ def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenanc
             return StepAction(order="in order: it is a call of a node")
         case CalleeKind.TOOL | CalleeKind.FUNCTION | CalleeKind.RECORD:
             return _of_function(w, node, callee.name, values)
+
+
+def _written_path(name: str, node: Call) -> str:
+    """Return the path that a file function is given, if it stands there as plain text."""
+    if node.args and node.names[0] in ("", "path") and isinstance(node.args[0], Text):
+        parts = node.args[0].parts
+        return file_path(name, parts[0]) if len(parts) == 1 else ""
+    return ""
 
 
 def _strong(effects: EffectSet) -> StepAction:
@@ -198,15 +278,16 @@ def _of_function(
         carves=number in rules.carves,
         uncounted=number in rules.uncounted,
         bars=number in rules.bars,
+        unnamed=number in rules.unnamed,
     )
     if name in facts.flows and facts.flows[name] is None:
         return replace(known, order=order or f"in order: {short} calls itself")
     graph = facts.graph_of(name)
-    agents, handles, unnamed = _processes(w, node, graph, values)
+    agents, handles = _processes(w, node, graph, values)
     if _has_budget(w, name):
         order = order or f"in order: {short} has a budget"
     order = order or _kept(graph)
-    return replace(known, order=order, agents=agents, handles=handles, unnamed=unnamed)
+    return replace(known, order=order, agents=agents, handles=handles)
 
 
 def _has_budget(w: DataflowWalk, name: str) -> bool:
@@ -225,18 +306,23 @@ def _kept(graph: DataflowGraph) -> str:
 
 def _processes(
     w: DataflowWalk, node: Call, graph: DataflowGraph, values: Sequence[Provenance]
-) -> tuple[frozenset[str], frozenset[int] | None, bool]:
-    """Return which agents that remember the call may ask, through which of the processes that are
-    handed to it, and whether it asks any."""
-    types = w.facts.checked.types
-    agents = [_agents_in(types.get(id(arg)), w.facts.specs) for arg in node.args]
+) -> tuple[frozenset[str], frozenset[int] | None]:
+    """Return which agents that remember the call may ask through the processes that are handed to
+    it, and which these are."""
+    agents = _agents_given(w, node)
     given = [value.handles for value, names in zip(values, agents, strict=True) if names]
     if not given or not any(step.kind is StepKind.SEND for step in graph.steps):
-        return frozenset(), None, False
+        return frozenset(), None
     handles = frozenset[int]().union(*(one or () for one in given))
     named = frozenset[str]().union(*agents)
     wise = frozenset(name for name in named if w.facts.specs[name].memory)
-    return wise, None if None in given else handles, True
+    return wise, None if None in given else handles
+
+
+def _agents_given(w: DataflowWalk, node: Call) -> list[frozenset[str]]:
+    """Return for each argument of a call the agents whose processes it may hold."""
+    types = w.facts.checked.types
+    return [_agents_in(types.get(id(arg)), w.facts.specs) for arg in node.args]
 
 
 def _agents_in(kind: Type | None, specs: Collection[str]) -> frozenset[str]:
@@ -307,9 +393,10 @@ def _cast(w: DataflowWalk, node: Cast) -> Provenance:
 
 
 def _await(w: DataflowWalk, node: Await) -> Provenance:
-    """Wait for what the program began."""
+    """Wait for what the program began. What runs only after a failure has not been passed."""
     value = evaluate(w, node.of).awaited()
-    due = sum({1 << need.step for need in value.needs if need.round_of is None})
+    needs = {need.step for need in value.needs if need.round_of is None}
+    due = sum(1 << one for one in needs if w.here.rare or not w.builder.entries[one].step.rare)
     w.to(passed=w.here.passed | due & w.here.seen)
     return value
 
@@ -350,6 +437,29 @@ def _build(w: DataflowWalk, node: Build) -> Provenance:
     return both(*_decision(w, loop), *(one.after(loop) for one in made))
 
 
+def _race(w: DataflowWalk, node: Race) -> Provenance:
+    """Walk all that run from the same place; nothing behind starts before one has won."""
+    act = StepAction(order="in order: race", later=True)
+    good = "" if node.where is None else f" with {w.text(node.where.at, node.where.end)}"
+    what = f"race: the first{good} wins"
+    number, line = w.note(node, StepKind.PARALLEL, what, act), w.line(node)
+    made: list[Provenance] = []
+    with w.inside(number, decided=w.decides(number)):
+        w.bar(1 << number, f"barrier: race at line {line}")
+        start, ends = w.here, [w.here]
+        for item in [node.of] if isinstance(node.of, Build) else node.of.items:
+            w.here = start
+            made.append(evaluate(w, item))
+            with w.scopes.block():
+                w.scopes.declare(node.name, made[-1])
+                made += evaluate_all(w, node.where)
+            ends.append(w.here)
+        w.meet_tasks(start, ends)
+        inside = w.here.passed & ~start.passed
+        w.bar(inside or 1 << number, f"barrier: end of the race at line {line}")
+    return both(*made)
+
+
 def length_of(node: Expr, over: Provenance) -> list[Provenance]:
     """Return what has to be known for a loop to begin: of a list as written nothing."""
     return [] if isinstance(node, ListLit) else [over]
@@ -386,12 +496,13 @@ def _ask(w: DataflowWalk, node: Ask) -> Provenance:
     values = evaluate_all(w, node.message, node.timeout, node.budget)
     act = replace(_ask_action(w, to, agents), later=node.later)
     if node.budget is not None:
-        act = replace(act, order=act.order or "in order: it has a budget of its own")
-        w.come_to(HoldKind.ALL, f"barrier: the budget of the send at line {w.line(node)}")
+        act = replace(act, order=OWN_BUDGET, own_budget=True)
+        w.come_to(HoldKind.BUDGETS, own_budget_text(w.line(node)))
     what = w.text(node.at, node.end)
     number = w.note(node, StepKind.SEND, what, act, *values, *([] if to is None else [to]))
     if node.budget is not None and w.loops:
-        w.bar(1 << number, f"barrier: the budget of the send at line {w.line(node)}")
+        # Behind it in this round all may begin: the program has come to it.
+        w.hold_next_round(HoldKind.ROUNDS, 1 << number, own_budget_text(w.line(node)))
     if to is not None:
         _hold_processes(w, node, [to])
     answer = needing(number)
@@ -406,21 +517,10 @@ def _ask_action(w: DataflowWalk, to: Provenance | None, agents: Sequence[str]) -
         order = facts.rules.why_in_order(agents[0])
         return StepAction(facts.effects(f"agent {agents[0]}"), order and f"in order: {order}")
     whom = frozenset(name for name in agents if facts.specs[name].memory)
-    if _is_supervised(w, to.handles, agents):
-        order = "in order: its process shares a supervisor"
-        return StepAction(facts.everyone, order, agents=whom, handles=to.handles, unnamed=True)
     effects = reduce(joined, (facts.effects(f"agent {name}") for name in agents), NO_EFFECTS)
     reasons = [f"in order: {why}" for name in agents if (why := facts.rules.why_in_order(name))]
     order = reasons[0] if reasons else ""
     return StepAction(effects, order, agents=whom, handles=to.handles, unnamed=True)
-
-
-def _is_supervised(w: DataflowWalk, handles: frozenset[int] | None, agents: Sequence[str]) -> bool:
-    """Return whether the process may share its supervisor. Where nobody knows which process it
-    is, it may if any of its agent has."""
-    if handles is None or any(one < 0 for one in handles):
-        return not w.facts.supervised.isdisjoint(agents)
-    return any(one in w.supervised for one in handles)
 
 
 def _operands(values: list[Provenance]) -> frozenset[Dependency]:
@@ -444,14 +544,7 @@ def _spawn(w: DataflowWalk, node: Spawn) -> Provenance:
     has_wallet = node.wallet is not None
     act = StepAction(order="in order: it spawns", lasts=False, carves=has_wallet, uncounted=True)
     number = w.note(node, StepKind.SPAWN, w.text(node.at, node.end), act, *values)
-    if is_supervised(node):
-        w.supervised.add(number)
     return Provenance(needing(number).needs, handles=frozenset({number}))
-
-
-def is_supervised(node: Spawn) -> bool:
-    """Return whether the spawned process shares its supervisor with others."""
-    return not is_followed(under=node.under)
 
 
 def _call(w: DataflowWalk, node: Call) -> Provenance:
@@ -469,6 +562,7 @@ _RULES: dict[type[Node], Callable[[DataflowWalk, Any], Provenance]] = {
     ListLit: _list,
     MapLit: _map,
     Build: _build,
+    Race: _race,
     Unary: _unary,
     Binary: _binary,
     Member: _member,

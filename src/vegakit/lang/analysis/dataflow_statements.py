@@ -12,7 +12,6 @@ from vegakit.lang.analysis.dataflow_expressions import (
     begin_loop,
     evaluate,
     evaluate_all,
-    is_supervised,
     item_of,
     length_of,
     plain_loop,
@@ -22,7 +21,6 @@ from vegakit.lang.analysis.dataflow_steps import (
     HoldKind,
     StepAction,
     bits,
-    places_in,
 )
 from vegakit.lang.analysis.dataflow_walk import (
     NO_DEPENDENCIES,
@@ -37,6 +35,7 @@ from vegakit.lang.analysis.dataflow_walk import (
 from vegakit.lang.analysis.effects import ModuleEffects, effects_of
 from vegakit.lang.analysis.quotes import rounds_of
 from vegakit.lang.analysis.speculation import SpeculationRules
+from vegakit.lang.analysis.walk import catches_fail, places_in
 from vegakit.lang.check.symbols import Checked
 from vegakit.lang.codegen.bytecode import Module, Op, Rights
 from vegakit.lang.codegen.compiler import compile_program
@@ -61,12 +60,10 @@ from vegakit.lang.syntax.tree import (
     Parallel,
     Return,
     Session,
-    Spawn,
     Stmt,
     Try,
     While,
     assigned_in,
-    below,
     root_of,
 )
 from vegakit.lang.types import StreamOf
@@ -79,15 +76,16 @@ def _let(w: DataflowWalk, node: Let) -> None:
 
 
 def _assign(w: DataflowWalk, node: Assign) -> None:
-    """Assign a variable. Whether an assignment was come to is decided by what could have left
-    before."""
+    """Assign a variable. Whether an assignment was come to is decided by what could have left, or
+    failed into a handler, before."""
     target, indices = node.target, list[Provenance]()
     while isinstance(target, Member | Index):
         if isinstance(target, Index):
             indices.append(evaluate(w, target.index))
         target = target.of
     value = evaluate(w, node.value)
-    more = [needing(*bits(w.here.left))] if w.here.left else []
+    before = w.here.left | w.caught_here()
+    more = [needing(*bits(before))] if before else []
     if isinstance(node.target, Name):
         w.scopes.assign(node.target.name, both(value, *more))
     else:
@@ -111,28 +109,32 @@ def _if(w: DataflowWalk, node: If) -> None:
     test = evaluate(w, node.test)
     ways = [partial(w.block, each) for each in (node.then, node.other) if each is not None]
     parts = (node.then, node.other)
-    ends, leaves = w.places.ends_in(*parts), w.places.leaves_in(*parts)
-    if not ends and not leaves and not w.places.acts_in(*parts):
+    ends, leaves = w.places.end_in(node.at, *parts), w.places.leaves_in(*parts)
+    if ends is None and not leaves and not w.places.acts_in(*parts):
         w.branches(*ways, *([] if node.other else [_nothing]))
         w.scopes.mark(assigned_in(node), test)
         return
     number = w.note(
         node, StepKind.BRANCH, f"if {w.text(node.test.at, node.test.end)}", StepAction(), test
     )
-    decides = w.decides(number)
+    decides, before = w.decides(number), w.here
     with w.inside(number, decided=decides):
         w.branches(*ways, *([] if node.other else [_nothing]))
     if not decides:
         return
+    w.step_over_own_budgets(1 << number, before.gates)
     w.step_over(number)
     w.scopes.mark(assigned_in(node), needing(number))
-    if ends:
-        w.to(returned=1 << number)
+    if ends is not None:
+        w.end_by(number, ends)
     if leaves:
-        w.to(left=1 << number)
-    if w.loops and (ends or w.places.breaks_in(*parts)):
-        text = f"decided by the if at line {w.line(node)}"
-        w.builder.link(number, w.loops[-1], LinkKind.DECIDED, text, w.loops[-1])
+        w.to(left=w.here.left & ~w.builder.entries[number].before | 1 << number)
+    breaks = w.places.breaks_in(*parts)
+    for loop in reversed(w.loops):
+        if breaks or (ends is not None and ends < w.starts[loop]):
+            text = f"decided by the if at line {w.line(node)}"
+            w.builder.link(number, loop, LinkKind.DECIDED, text, loop)
+        breaks = False
 
 
 def _nothing() -> None:
@@ -162,17 +164,19 @@ def _while(w: DataflowWalk, node: While) -> None:
 
 
 def _is_plain(w: DataflowWalk, node: For | While, *more: Node) -> bool:
-    return not w.places.acts_in(node.body, *more) and not w.places.ends_in(node.body)
+    return not w.places.acts_in(node.body, *more) and w.places.end_in(node.at, node.body) is None
 
 
 def _end_loop(w: DataflowWalk, loop: int, node: For | While) -> None:
-    if w.decides(loop) and w.places.ends_in(node.body):
-        w.to(returned=1 << loop)
+    ends = w.places.end_in(node.at, node.body)
+    if w.decides(loop) and ends is not None:
+        w.end_by(loop, ends)
 
 
 def _for(w: DataflowWalk, node: For) -> None:
     over = evaluate(w, node.over)
-    if _is_plain(w, node):
+    streams = isinstance(w.facts.checked.types.get(id(node.over)), StreamOf)
+    if not streams and _is_plain(w, node):
         with w.scopes.block():
             for name in node.names:
                 w.scopes.declare(name, over)
@@ -180,30 +184,46 @@ def _for(w: DataflowWalk, node: For) -> None:
         w.scopes.mark(assigned_in(node), over)
         return
     head = f"for {', '.join(node.names)} in {w.text(node.over.at, node.over.end)}"
-    loop = begin_loop(w, node, head, length_of(node.over, over))
-    streams = isinstance(w.facts.checked.types.get(id(node.over)), StreamOf)
+    order = "in order: the program reads from a stream" if streams else ""
+    loop = begin_loop(w, node, head, length_of(node.over, over), order)
+    start = w.here
 
     def body() -> None:
-        outer = w.here.in_order
-        w.to(in_order=outer or ("in order: inside a stream" if streams else ""))
         with w.inside(loop, decided=w.decides(loop)), w.scopes.block():
             for name in node.names:
                 w.scopes.declare(name, item_of(w, loop, node.over, over))
             w.block(node.body)
-        w.to(in_order=outer)
 
     rounds(w, loop, node, body)
+    if streams:
+        _read_in_turn(w, loop, node, w.here.passed & ~start.passed, order)
     _end_loop(w, loop, node)
+
+
+def _read_in_turn(w: DataflowWalk, loop: int, node: For, passed: int, order: str) -> None:
+    """Let a round, and what waits for the end of the loop, wait for all that the rounds before
+    have passed: nobody but the program knows whether there is another chunk."""
+    last = w.builder.read_in_turn(loop, passed, order)
+    for gate, (mask, text) in w.here.gates.items():
+        if mask >> loop & 1:
+            w.hold(gate, last, text)
+    w.scopes.mark(assigned_in(node), needing(*bits(last)))
 
 
 def _guarded(
     w: DataflowWalk, number: int, body: Callable[[], None], block: Block, catches: Sequence[Catch]
 ) -> None:
     """A handler begins with what the body may have left in its middle. If the body always returns,
-    what follows is a handler too."""
-    before = w.scopes.copy()
+    what follows is a handler too. What could fail in the body decides nothing behind a block that
+    catches it, but for what its handler and the rest of the body do."""
+    before, start = w.scopes.copy(), w.here
     with w.scopes.watch() as seen, w.inside(number, decided=w.decides(number)):
         body()
+    at, taken = w.starts[number], catches_fail(catches)
+    failing = [one for one in w.ends_at if w.ends_at[one] == at]
+    if taken is not None:
+        further = [one for one in bits(w.here.returned) if w.ends_at.get(one, -1) < at]
+        w.to(returned=sum(1 << one for one in further) | start.returned, rare=start.rare)
     after, ends = w.here, [w.scopes.copy()]
     for catch in catches:
         w.here = after
@@ -214,7 +234,12 @@ def _guarded(
         after = w.keep_seen(after)
     w.here = after
     w.scopes.either_of(ends)
-    if catches and w.places.always_ends(block):
+    if taken is not None and failing:
+        w.scopes.mark(assigned_in(taken.body), needing(*failing))
+        deciders = sum(1 << one for one in failing)
+        w.step_over_own_budgets(deciders, w.gates_at[min(failing)])
+        w.step_over_fails(number, failing, taken)
+    if catches and w.places.always_ends(block, at):
         w.to(rare=True, returned=1 << number)
 
 
@@ -258,7 +283,9 @@ def _session(w: DataflowWalk, node: Session) -> None:
 def _paid(w: DataflowWalk, number: int, node: Session) -> None:
     """Its money is set aside when the program comes to it, so nothing in it starts before."""
     before = w.here
-    w.bar(1 << number, f"barrier: begin of the session at line {w.line(node)}")
+    # Not for the next round: only sends wait behind it, and they are held up already.
+    text = f"barrier: begin of the session at line {w.line(node)}"
+    w.to(gates={**before.gates, HoldKind.ALL: (1 << number, text)})
     w.block(node.body)
     if w.here.gates[HoldKind.ALL][0] == 1 << number:
         w.to(gates={**w.here.gates, HoldKind.ALL: before.gates.get(HoldKind.ALL, (0, ""))})
@@ -278,7 +305,7 @@ def _tasks(w: DataflowWalk, number: int, node: Parallel) -> None:
         w.here = start
         w.statement(stmt)
         ends.append(w.here)
-    w.meet(ends)
+    w.meet_tasks(start, ends)
     inside = w.here.passed & ~start.passed
     w.bar(inside or 1 << number, f"barrier: end of parallel at line {line}")
 
@@ -350,6 +377,8 @@ def _walked(facts: DataflowFacts, name: str) -> DataflowGraph:
         return DataflowGraph(name, unit.path, line, (), (), (), (), (), too_large=True)
     finally:
         facts.nodes = step_limit
+    walk.step_over_rest()
+    facts.left_open[name] = tuple(walk.here.gates)
     return ordered(name, unit.path, line, *walk.builder.done())
 
 
@@ -359,12 +388,6 @@ def _facts(checked: Checked) -> DataflowFacts:
     rules = SpeculationRules(module, effects)
     doing = rules.names(rules.reaching(lambda op, of: op in _ACTS))
     agent_effects = {f"agent {spec.name}": effects.agent(spec.name) for spec in module.agents}
-    spawned = [
-        each
-        for unit in checked.units.values()
-        for each in below(unit.source)
-        if isinstance(each, Spawn)
-    ]
     return DataflowFacts(
         checked,
         rules,
@@ -375,9 +398,6 @@ def _facts(checked: Checked) -> DataflowFacts:
         _rights(module),
         {function.name: number for number, function in enumerate(module.functions)},
         doing,
-        frozenset(
-            checked.full_names.get(id(each.agent), "") for each in spawned if is_supervised(each)
-        ),
         frozenset(rounds_of(checked) if CONFIRM in module.constants else ()),
         {path: places_in(checked, unit, doing) for path, unit in checked.units.items()},
         _walked,

@@ -1,37 +1,16 @@
 """A step is described as far as its order matters, and each link between steps has its reason
 (pure)."""
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from msgspec import Struct
 
-from vegakit.lang.analysis.dataflow import DataflowLink, DataflowStep, LinkKind
+from vegakit.lang.analysis.dataflow import DataflowLink, DataflowStep, LinkKind, StepKind
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet, conflict, paths_touch
 from vegakit.lang.analysis.speculation import PAUSES, changes, few, only_reads, told_changes
-from vegakit.lang.check.symbols import Callee, CalleeKind, Checked, Unit
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.library import ENDS, LIBRARY
-from vegakit.lang.syntax.tree import (
-    Ask,
-    Block,
-    Break,
-    Call,
-    Continue,
-    ExprStmt,
-    For,
-    If,
-    Node,
-    Return,
-    Session,
-    Spawn,
-    Stmt,
-    Try,
-    While,
-    below,
-)
 
 # What a step does, as far as its order matters: what it touches, whom it asks, what it holds up.
 #
@@ -54,7 +33,9 @@ class StepAction(Struct, frozen=True):
     """`order` says why it is kept in order. `agents` are who remembers what it asks them through
     `handles`. `barrier` is what it is called where others wait for it. `carves` is of what sets
     money aside, `uncounted` of what sends nobody knows how often, `bars` of what cannot be stepped
-    over while its branch is not decided, `unnamed` of what sends to processes."""
+    over while its branch is not decided, `unnamed` of what sends to processes, `own_budget` of
+    a send with a budget of its own. `path` is of what touches one path, and empty if that is only
+    known when the program runs."""
 
     effects: EffectSet = NO_EFFECTS
     order: str = ""
@@ -67,6 +48,8 @@ class StepAction(Struct, frozen=True):
     uncounted: bool = False
     bars: bool = False
     unnamed: bool = False
+    own_budget: bool = False
+    path: str | None = None
 
 
 class HoldKind(StrEnum):
@@ -74,6 +57,8 @@ class HoldKind(StrEnum):
     that need it."""
 
     ALL = "all"
+    BUDGETS = "all, until a send with a budget of its own is come to"
+    ROUNDS = "all, until that of the last round is"
     SENDS = "sends"
     READS = "reads"
     PROCESSES = "processes that remember"
@@ -81,7 +66,7 @@ class HoldKind(StrEnum):
     def holds(self, act: StepAction) -> bool:
         """Return whether a step that does this waits."""
         match self:
-            case HoldKind.ALL:
+            case HoldKind.ALL | HoldKind.BUDGETS | HoldKind.ROUNDS:
                 return True
             case HoldKind.SENDS:
                 return bool(act.effects.sends)
@@ -93,6 +78,8 @@ class HoldKind(StrEnum):
 
 _HOLD_LINKS = {
     HoldKind.ALL: LinkKind.BARRIER,
+    HoldKind.BUDGETS: LinkKind.BARRIER,
+    HoldKind.ROUNDS: LinkKind.BARRIER,
     HoldKind.SENDS: LinkKind.BARRIER,
     HoldKind.READS: LinkKind.CONFLICT,
     HoldKind.PROCESSES: LinkKind.SAME,
@@ -105,7 +92,7 @@ def library_action(name: str, effects: EffectSet) -> StepAction:
     """Return what a call of a library function does."""
     lasts = not name.startswith(_BRIEF)
     if name in PAUSES or name.startswith(_STOPPING):
-        return StepAction(effects, f"in order: {name}", lasts, barrier=name)
+        return StepAction(effects, f"in order: {name}", lasts, barrier=name, bars=True)
     if name == "print":
         return StepAction(effects, "in order: it prints", lasts)
     if effects.asks_people:
@@ -128,7 +115,10 @@ def clash(one: StepAction, other: StepAction) -> str:
                 unknown=effects.unknown,
             )
             return f"conflicts with all: {told_changes(strong)}"
-    return f"conflicts over {_shared(one.effects, other.effects)}"
+    paths = {one.path, other.path}
+    may = "" in paths
+    shared = _shared(one.effects, other.effects)
+    return f"conflicts over {shared}{', unless the paths differ' if may else ''}"
 
 
 def _shared(one: EffectSet, other: EffectSet) -> str:
@@ -186,8 +176,11 @@ class GraphBuilder:
     `_covered` is all that the steps of `_covering` wait for."""
 
     entries: list[StepEntry] = field(default_factory=list)
-    _links: dict[tuple[int, int, LinkKind, int | None], str] = field(default_factory=dict)
-    _gates: dict[tuple[int, HoldKind], str] = field(default_factory=dict)
+    _links: dict[tuple[int, int, LinkKind, int | None], tuple[str, bool]] = field(
+        default_factory=dict
+    )
+    _turns: dict[tuple[int, int], None] = field(default_factory=dict)
+    _gates: dict[tuple[int, HoldKind], tuple[str, set[int]]] = field(default_factory=dict)
     _children: dict[int, list[int]] = field(default_factory=dict)
     _changing: int = 0
     _later: int = 0
@@ -200,7 +193,7 @@ class GraphBuilder:
     @property
     def links(self) -> int:
         """Return how many links there are."""
-        return len(self._links)
+        return len(self._links) + len(self._turns)
 
     def add(self, step: DataflowStep, act: StepAction) -> None:
         """Note a step, which has the next number."""
@@ -220,21 +213,35 @@ class GraphBuilder:
             self._through[handle] = self._through.get(handle, 0) | bit
 
     def link(
-        self, before: int, after: int, why: LinkKind, text: str, round_of: int | None = None
+        self,
+        before: int,
+        after: int,
+        why: LinkKind,
+        text: str,
+        round_of: int | None = None,
+        *,
+        begun: bool = False,
     ) -> None:
-        """Let a step wait for another. Several reasons of one kind are told together."""
+        """Let a step wait for another. Several reasons of one kind are told together; one for which
+        all of it is waited for is told instead of one for which it has only to have `begun`."""
         count_steps()
         key = before, after, why, round_of
+        known, was_begun = self._links.get(key, ("", True))
+        if begun and not was_begun:
+            return
         if why is LinkKind.NEEDS:
-            names = {*self._links.get(key, "").split(", "), text} - {""}
+            names = {*known.split(", "), text} - {""}
             text = ", ".join(sorted(names))
-        self._links[key] = text
+        self._links[key] = text, begun
         entry, first = self.entries[after], self.entries[before]
         entry.waits |= why is LinkKind.NEEDS or round_of is not None
-        # What may not run at all stands for nothing that has to be done before.
-        if round_of is None and before != after and (entry.step.rare or not first.step.rare):
+        # What may not run at all stands for nothing that has to be done before. What the program
+        # has to come to is not done, but all that it waits for is.
+        is_due = entry.step.rare or not first.step.rare
+        is_due &= first.act.own_budget or not begun
+        if round_of is None and before != after and is_due:
             entry.implied |= first.before
-            entry.before |= first.before | 1 << before
+            entry.before |= first.before | (0 if begun else 1 << before)
             if self._covering >> after & 1:
                 self._covered |= entry.before
 
@@ -243,23 +250,33 @@ class GraphBuilder:
     ) -> None:
         """Let a step wait for these, if the gate is for its kind: in the same round the latest
         first, since what that waits for needs no link of its own."""
-        entry = self.entries[number]
+        entry, begun = self.entries[number], gate is HoldKind.ROUNDS
         if not gate.holds(entry.act):
             return
         if loop is not None:
             for before in bits(mask):
-                self.link(before, number, _HOLD_LINKS[gate], text, loop)
+                self.link(before, number, _HOLD_LINKS[gate], text, loop, begun=begun)
             return
         mask &= ~(1 << number)
         while mask := mask & ~entry.implied:
             before = mask.bit_length() - 1
             mask ^= 1 << before
-            self.link(before, number, _HOLD_LINKS[gate], text)
+            self.link(before, number, _HOLD_LINKS[gate], text, begun=begun)
 
-    def open_gate(self, gate: HoldKind, mask: int, text: str) -> None:
-        """Remember a gate: in a loop it holds up the next round as well."""
+    def is_behind(self, number: int, deciders: int) -> bool:
+        """Return whether a step may begin only when these are decided, since it waits for all that
+        they wait for. What is kept in order does anyway, and is left out."""
+        entry = self.entries[number]
+        due = 0
+        for one in bits(deciders):
+            due |= self.entries[one].before
+        return not entry.step.order and not due & ~entry.before
+
+    def open_gate(self, gate: HoldKind, mask: int, text: str, loops: Sequence[int]) -> None:
+        """Remember a gate: it holds up the next round of these loops as well."""
         for one in bits(mask):
-            self._gates[one, gate] = text
+            _, known = self._gates.get((one, gate), ("", set[int]()))
+            self._gates[one, gate] = text, known.union(loops)
 
     def inside(self, number: int) -> list[StepEntry]:
         """Return what stands in a block, at any depth."""
@@ -269,6 +286,15 @@ class GraphBuilder:
             found.append(self.entries[one])
             due += self._children.get(one, ())
         return found
+
+    def loops_around(self, number: int, block: int | None = None) -> Iterator[int]:
+        """Yield the loops around a step, or only those that stand in a block around it."""
+        at = self.entries[number].step.parent
+        while at is not None and at != block:
+            step = self.entries[at].step
+            if step.kind is StepKind.LOOP:
+                yield at
+            at = step.parent
 
     def order(self, number: int, passed: int, text: str) -> None:
         """Let a step wait for all that the program has passed when it comes here."""
@@ -309,10 +335,14 @@ class GraphBuilder:
 
     def _rivals(self, number: int, among: int) -> int:
         """Return which of these may conflict with a step or ask the same process."""
-        act, others = self.entries[number].act, among & ~(1 << number)
+        others = among & ~(1 << number)
         if self._changing >> number & 1:
             return others
-        same = 0
+        return others & (self._changing | self._asking_same(number))
+
+    def _asking_same(self, number: int) -> int:
+        """Return what may ask the process that a step asks."""
+        act, same = self.entries[number].act, 0
         for agent in act.agents:
             same |= self._asking[agent]
         if act.agents and _is_known(act):
@@ -320,7 +350,7 @@ class GraphBuilder:
             for handle in act.handles or ():
                 through |= self._through[handle]
             same &= through
-        return others & (self._changing | same)
+        return same
 
     def _clash(self, before: int, number: int) -> str:
         one, other = self.entries[before], self.entries[number]
@@ -330,12 +360,30 @@ class GraphBuilder:
         if may_be_one(self.entries[before].act, self.entries[number].act):
             self.link(before, number, LinkKind.SAME, "same process", round_of)
 
+    def take_turns(self, tasks: Sequence[int]) -> None:
+        """Note which steps of tasks that run beside each other may ask the same process, which
+        answers one after the other."""
+        older = 0
+        for task in tasks:
+            for number in bits(task):
+                count_steps()
+                for before in bits(self._asking_same(number) & older):
+                    if may_be_one(self.entries[before].act, self.entries[number].act):
+                        count_steps()
+                        self._turns[before, number] = None
+            older |= task
+
     def carry(self, loop: int, body: int, passed: int) -> None:
         """Link what a round of the loop waits for of the round before. `passed` is what is done
         when the program comes to the end of a round."""
         often = sum(1 << one for one in bits(body & passed) if not self.entries[one].step.rare)
         last = self.last_of(often)
-        gates = [(one, gate, text) for (one, gate), text in self._gates.items() if body >> one & 1]
+        among = body | sum(1 << entry.step.id for entry in self.inside(loop))
+        gates = [
+            (one, gate, text)
+            for (one, gate), (text, loops) in self._gates.items()
+            if among >> one & 1 and loop in loops
+        ]
         for number in bits(body):
             text = self.entries[number].step.order
             for before in bits(last) if text else ():
@@ -358,6 +406,24 @@ class GraphBuilder:
         made = self.entries[number].act.handles or frozenset()
         return bool(made) and all(body >> one & 1 if one >= 0 else one == ~loop for one in made)
 
+    def come_again(self, loop: int, number: int, body: int, passed: int, text: str) -> int:
+        """Let what stands behind a step wait for all of the round before, since the program comes
+        to the step then. Return the last of a round."""
+        often = sum(1 << one for one in bits(body & passed) if not self.entries[one].step.rare)
+        last = self.last_of(often)
+        for before in bits(last):
+            for after in bits(body >> number + 1):
+                self.link(before, after + number + 1, LinkKind.BARRIER, text, loop)
+        return last
+
+    def read_in_turn(self, loop: int, passed: int, text: str) -> int:
+        """Let a round wait for the last of what the round before passed, and return these."""
+        often = sum(1 << one for one in bits(passed) if not self.entries[one].step.rare)
+        last = self.last_of(often)
+        for before in bits(last):
+            self.link(before, loop, LinkKind.ORDER, text, loop)
+        return last
+
     def barrier_text(self, number: int) -> str:
         """Return why steps behind this barrier wait: its kind, and its line."""
         entries = self.entries[number]
@@ -366,123 +432,20 @@ class GraphBuilder:
     def done(self) -> tuple[tuple[DataflowStep, ...], tuple[DataflowLink, ...]]:
         """Return the steps and links, each with its reason in words."""
         links = tuple(
-            DataflowLink(before, after, why, _spelled(why, text), round_of)
-            for (before, after, why, round_of), text in self._links.items()
+            DataflowLink(before, after, why, _spelled(why, text), round_of, begun)
+            for (before, after, why, round_of), (text, begun) in self._links.items()
         )
-        return tuple(entries.step for entries in self.entries), links
+        turns = tuple(
+            DataflowLink(before, after, LinkKind.SAME, _IN_TURN, turns=True)
+            for before, after in self._turns
+        )
+        return tuple(entries.step for entries in self.entries), links + turns
+
+
+_IN_TURN = "same process, whichever asks first"
 
 
 def _spelled(why: LinkKind, text: str) -> str:
     if why is not LinkKind.NEEDS:
         return text
     return f"needs {text}" if text else "needs its answer"
-
-
-# What stands in a piece of the tree before it is walked: whether it acts, how it may leave.
-
-
-_SPECIAL = ("print", "budget::", "link")
-
-
-def is_step(callee: Callee, doing: frozenset[str]) -> bool:
-    """Return whether a call is a step of its own."""
-    match callee.kind:
-        case CalleeKind.RECORD:
-            return False
-        case CalleeKind.FUNCTION:
-            return callee.name in doing
-        case CalleeKind.LIBRARY:
-            function = LIBRARY[callee.name]
-            return function.kind == "host" or callee.name.startswith(_SPECIAL)
-        case CalleeKind.TOOL | CalleeKind.MCP | CalleeKind.PYTHON | CalleeKind.NODE:
-            return True
-
-
-class ControlPoints(Struct, frozen=True):
-    """Places in one file, as sorted offsets: of what acts, of what may end the function, of what
-    may leave the round of a loop."""
-
-    acts: list[int]
-    ends: list[int]
-    leaves: list[int]
-
-    def acts_in(self, *nodes: Node | None) -> bool:
-        """Return whether a send, a spawn or a call that is a step stands in one of the nodes."""
-        return any(_any_in(self.acts, node) for node in nodes)
-
-    def ends_in(self, *nodes: Node | None) -> bool:
-        """Return whether something in one of the nodes may end the function."""
-        return any(_any_in(self.ends, node) for node in nodes)
-
-    def leaves_in(self, *nodes: Node | None) -> bool:
-        """Return whether a `break` or `continue` in them leaves a loop outside."""
-        return any(isinstance(one, Break | Continue) for one in self._in_this_round(nodes))
-
-    def breaks_in(self, *nodes: Node | None) -> bool:
-        """Return whether a `break` in them leaves a loop outside."""
-        return any(isinstance(one, Break) for one in self._in_this_round(nodes))
-
-    def _in_this_round(self, nodes: tuple[Node | None, ...]) -> list[Node]:
-        due: list[object] = [node for node in nodes if _any_in(self.leaves, node)]
-        found: list[Node] = []
-        while due:
-            one = due.pop()
-            if isinstance(one, tuple):
-                due.extend(one)  # pyright: ignore[reportUnknownArgumentType]
-            elif isinstance(one, Node):
-                found.append(one)
-                if not isinstance(one, For | While):
-                    due.extend(getattr(one, name) for name in one.__struct_fields__[2:])
-        return found
-
-    def always_ends(self, block: Block) -> bool:
-        """Return whether nothing behind it runs unless something in it fails."""
-        return self.ends_in(block) and any(self._ends(stmt) for stmt in block.body)
-
-    def _ends(self, stmt: Stmt) -> bool:
-        match stmt:
-            case Return():
-                return True
-            case ExprStmt(value=Call(at=at)):
-                return _is_one(self.ends, at)
-            case If(then=then, other=Block() as other):
-                return self.always_ends(then) and self.always_ends(other)
-            case Block():
-                return self.always_ends(stmt)
-            case Session(body=body) | Try(body=body):
-                return self.always_ends(body)
-            case _:
-                return False
-
-
-def _any_in(places: list[int], node: Node | None) -> bool:
-    if node is None:
-        return False
-    first = bisect_left(places, node.at)
-    return first < len(places) and places[first] < node.end
-
-
-def _is_one(places: list[int], at: int) -> bool:
-    first = bisect_left(places, at)
-    return first < len(places) and places[first] == at
-
-
-def places_in(checked: Checked, unit: Unit, doing: frozenset[str]) -> ControlPoints:
-    """Return the places of one file."""
-    acts, ends, leaves = list[int](), list[int](), list[int]()
-    for node in below(unit.source):
-        match node:
-            case Ask() | Spawn():
-                acts.append(node.at)
-            case Return():
-                ends.append(node.at)
-            case Break() | Continue():
-                leaves.append(node.at)
-            case Call() if (callee := checked.callees.get(id(node))) is not None:
-                if is_step(callee, doing):
-                    acts.append(node.at)
-                if callee.kind is CalleeKind.LIBRARY and callee.name in ENDS:
-                    ends.append(node.at)
-            case _:
-                pass
-    return ControlPoints(sorted(acts), sorted(ends), sorted(leaves))

@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from vegakit.lang.analysis.dataflow import DataflowGraph, DataflowStep, LinkKind, StepKind
 from vegakit.lang.analysis.dataflow_steps import (
-    ControlPoints,
     GraphBuilder,
     HoldKind,
     StepAction,
+    StepEntry,
     bits,
 )
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet
 from vegakit.lang.analysis.speculation import SpeculationRules, changes
-from vegakit.lang.analysis.walk import Place, Scopes, TreeWalk
+from vegakit.lang.analysis.walk import ControlPoints, Place, Scopes, TreeWalk
 from vegakit.lang.check.symbols import Checked, Unit
 from vegakit.lang.codegen.bytecode import AgentSpec, Rights
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.syntax.tree import FnDecl, Node, Stmt, ToolDecl
+from vegakit.lang.syntax.tree import Catch, FnDecl, Node, Stmt, ToolDecl
 
 # Variables while a function is walked: which steps each value came from.
 
@@ -183,10 +183,11 @@ class DataflowTooLargeError(Exception):
 @dataclass(slots=True)
 class DataflowFacts:
     """Facts about the whole program. `everyone` is what any agent may touch. `doing` are the
-    functions that do anything but compute, and `supervised` the agents of processes that share a
-    supervisor. `confirmed` are the loops that ask a person first. `places` are of each file.
+    functions that do anything but compute. `confirmed` are the loops that ask a person first.
+    `places` are of each file.
     `walk` builds the graph of one function, and `flows` keeps the graphs built so far, with None
-    for a function whose walk has not ended."""
+    for a function whose walk has not ended; `left_open` is what waits at its end for something in
+    it still."""
 
     checked: Checked
     rules: SpeculationRules
@@ -197,11 +198,11 @@ class DataflowFacts:
     rights: dict[str, Rights]
     numbers: dict[str, int]
     doing: frozenset[str]
-    supervised: frozenset[str]
     confirmed: frozenset[int]
     places: dict[str, ControlPoints]
     walk: Callable[["DataflowFacts", str], DataflowGraph]
     flows: dict[str, DataflowGraph | None] = field(default_factory=dict)
+    left_open: dict[str, tuple[HoldKind, ...]] = field(default_factory=dict)
     nodes: int = 0
 
     def count(self, nodes: int = 1) -> None:
@@ -230,8 +231,9 @@ class WalkState:
     """A place in the function. `seen` are the steps before it; `passed` those of them that are done
     when the program comes here. `gates` are the steps that hold up what stands here. `decider` is
     the block that decides whether the program comes here; `returned` and `left` are those that
-    could have ended the function, or the round of the loop, before. `in_order` says why nothing
-    here starts early."""
+    could have ended the function, or a block that catches what they fail with, or the round of the
+    loop, before. `stepped_over` are gates of sends with budgets of their own in undecided blocks,
+    each behind those that decide the block."""
 
     seen: int = 0
     passed: int = 0
@@ -243,13 +245,15 @@ class WalkState:
     returned: int = 0
     left: int = 0
     rare: bool = False
-    in_order: str = ""
+    stepped_over: frozenset[tuple[int, HoldKind, int, str]] = frozenset()
 
 
 @dataclass(slots=True)
 class DataflowWalk(TreeWalk[DataflowScopes]):
     """The walk over one function. `loops` are those around, innermost last; `carried` is what the
-    rounds of each hand on to the next; `supervised` are the spawns that share their supervisor."""
+    rounds of each hand on to the next.
+    `starts` is where each step begins, `ends_at` what each decider ends, as `end_in` tells, and
+    `gates_at` what was held up there."""
 
     facts: DataflowFacts
     unit: Unit
@@ -259,7 +263,9 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     builder: GraphBuilder = field(default_factory=GraphBuilder)
     loops: list[int] = field(default_factory=list)
     carried: dict[int, dict[Place, Provenance]] = field(default_factory=dict)
-    supervised: set[int] = field(default_factory=set)
+    starts: list[int] = field(default_factory=list)
+    ends_at: dict[int, int] = field(default_factory=dict)
+    gates_at: dict[int, Mapping[HoldKind, tuple[int, str]]] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
     _line_ends: list[int] = field(default_factory=list)
 
@@ -274,6 +280,11 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     def line(self, node: Node) -> int:
         """Return the line on which a node begins, counted from 1."""
         return bisect_right(self._line_ends, node.at - 1) + 1
+
+    def column(self, node: Node) -> int:
+        """Return the column in which a node begins, counted from 1."""
+        line = self.line(node)
+        return node.at - (self._line_ends[line - 2] if line > 1 else -1)
 
     def text(self, start: int, end: int) -> str:
         """Return a piece of the source on one line, cut off with `…` where it is too long to
@@ -310,14 +321,22 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
             if number >= _MOST_STEPS or self.builder.links > _MOST_LINKS:
                 raise DataflowTooLargeError
             here = self.here
-            order = act.order or (here.in_order if kind not in _BLOCKS else "")
             lasts = act.lasts and kind not in _BLOCKS
-            place = (self.unit.path, self.line(node), here.parent, order)
+            place = (self.unit.path, self.line(node), here.parent, act.order)
             bars = bool(act.barrier) or kind in (StepKind.PARALLEL, StepKind.MONITOR)
             step = DataflowStep(
-                number, kind, what, *place, lasts, act.later and lasts, here.rare, bars
+                number,
+                kind,
+                what,
+                *place,
+                lasts,
+                act.later and lasts,
+                here.rare,
+                bars,
+                self.column(node),
             )
             self.builder.add(step, act)
+            self.starts.append(node.at)
         return number
 
     def _enter(self, number: int, kind: StepKind, act: StepAction) -> None:
@@ -335,24 +354,100 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
 
     def bar(self, mask: int, text: str) -> None:
         """Let nothing behind start before these are done."""
-        self.builder.open_gate(HoldKind.ALL, mask, text)
+        self.hold_next_round(HoldKind.ALL, mask, text)
         self.to(gates={**self.here.gates, HoldKind.ALL: (mask, text)})
 
     def hold(self, gate: HoldKind, mask: int, text: str) -> None:
         """Let what the gate is for wait for these as well."""
         if mask:
-            self.builder.open_gate(gate, mask, text)
-            older, _ = self.here.gates.get(gate, (0, ""))
-            self.to(gates={**self.here.gates, gate: (older | mask, text)})
+            self.hold_next_round(gate, mask, text)
+            self.hold_this_round(gate, mask, text)
+
+    def hold_this_round(self, gate: HoldKind, mask: int, text: str) -> None:
+        """Let what the gate is for wait for these in this round of the loops around."""
+        older, _ = self.here.gates.get(gate, (0, ""))
+        self.to(gates={**self.here.gates, gate: (older | mask, text)})
+
+    def hold_next_round(self, gate: HoldKind, mask: int, text: str) -> None:
+        """Let what the gate is for wait in the next round of the loops around, unless this runs
+        only after a failure."""
+        if not self.here.rare:
+            self.builder.open_gate(gate, mask, text, self.loops)
+
+    def step_over_own_budgets(
+        self, deciders: int, before: Mapping[HoldKind, tuple[int, str]]
+    ) -> None:
+        """Let what stands behind an undecided block wait for sends in it that have budgets of
+        their own only if it begins when the block is decided: else the lookahead steps over them.
+        `before` were the gates where it begins."""
+        gates, stepped = {**self.here.gates}, self.here.stepped_over
+        for kind in (HoldKind.BUDGETS, HoldKind.ROUNDS):
+            inside, older = gates.pop(kind, None), before.get(kind)
+            if older is not None:
+                gates[kind] = older
+            if inside is not None and inside != older:
+                stepped |= {(deciders, kind, *inside)}
+        self.to(gates=gates, stepped_over=stepped)
 
     def come_to(self, gate: HoldKind, text: str) -> None:
         """Let what the gate is for wait until the program comes here."""
         self.hold(gate, self.builder.last_of(self.here.passed), text)
 
+    def end_by(self, number: int, at: int) -> None:
+        """Note a decider of an end. One that ends no more and that this one waits for needs no
+        mention."""
+        self.ends_at[number] = at
+        self.gates_at.setdefault(number, self.here.gates)
+        waited = self.builder.entries[number].before
+        further = [
+            one
+            for one in bits(self.here.returned)
+            if self.ends_at.get(one, -1) < at or not waited >> one & 1
+        ]
+        self.to(returned=sum(1 << one for one in further) | 1 << number)
+
+    def caught_here(self) -> int:
+        """Return those that could have failed before, into a block of this function that catches
+        it: behind that block the program goes on."""
+        return sum(1 << one for one in bits(self.here.returned) if self.ends_at.get(one, -1) >= 0)
+
+    def step_over_fails(self, number: int, failing: Sequence[int], taken: Catch) -> None:
+        """Note what the lookahead does not know behind a block that catches a `fail` that is not
+        decided yet: what stands behind it in the block may run, or what is done after it."""
+        handlers = {entry.step.id for entry in self.builder.inside(number) if entry.step.rare}
+        after = self._numbers.get(id(taken), -1)
+        handlers -= {after, *(entry.step.id for entry in self.builder.inside(after))}
+        inside = [e for e in self.builder.inside(number) if e.step.id not in handlers]
+        for one in failing:
+            # In a loop, what stands before it comes again in the next round.
+            first = min(self.builder.loops_around(one, number), default=one + 1)
+            self._hold_up(one, [entry for entry in inside if entry.step.id >= first])
+
+    def step_over_rest(self) -> None:
+        """Note what the lookahead does not know behind a call of the function: where it may have
+        been left before its end, what stands behind that may run or not."""
+        for one in bits(self.here.returned):
+            if self.ends_at.get(one, -1) < 0:
+                first = min(self.builder.loops_around(one), default=one + 1)
+                self._hold_up(one, self.builder.entries[first:])
+
+    def step_over_left(self, before: int, *, whole: bool) -> None:
+        """Note what the lookahead does not know behind the round of a loop that may have been left:
+        what stands behind that may run or not, or the `whole` of another round."""
+        inside = self.builder.inside(self.loops[-1])
+        for one in bits(self.here.left & ~before):
+            self._hold_up(one, [entry for entry in inside if whole or entry.step.id > one])
+
     def step_over(self, number: int) -> None:
         """Note what the lookahead does not know behind a block that is not decided yet: how much
         money it will take, which processes it will ask, and what it will change."""
-        inside = self.builder.inside(number)
+        self._hold_up(number, self.builder.inside(number))
+
+    def _hold_up(self, number: int, inside: list[StepEntry]) -> None:
+        self.facts.count(len(inside) // 50)
+        if any(entry.step.kind is StepKind.HANDLER for entry in inside):
+            ends = {*self.ends_at.values()}
+            inside = [entry for entry in inside if self._is_come_to(entry.step, number, ends)]
         acts = [entry.act for entry in inside]
         kinds = {entry.step.kind for entry in inside} | {self.builder.entries[number].step.kind}
         sends, unnamed = any(a.effects.sends for a in acts), any(a.unnamed for a in acts)
@@ -366,6 +461,15 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
             self.hold(HoldKind.PROCESSES, 1 << number, f"the messages before it are {by}")
         if any(changes(a.effects) for a in acts) or (unnamed and changes(self.facts.everyone)):
             self.hold(HoldKind.READS, 1 << number, f"what it reads is {by}")
+
+    def _is_come_to(self, step: DataflowStep, block: int, ends: set[int]) -> bool:
+        """Return whether the program may come to a step in a block though no call fails: not to one
+        in a handler, unless a `fail` leads there, which begins one of the `ends`."""
+        while step.parent is not None and step.id != block:
+            if step.kind is StepKind.HANDLER and self.starts[step.parent] not in ends:
+                return False
+            step = self.builder.entries[step.parent].step
+        return True
 
     def _link_needs(self, number: int, values: Sequence[Provenance]) -> None:
         for value in values:
@@ -384,7 +488,18 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
         for decider in bits(deciders & ~(1 << number)):
             self.builder.link(decider, number, LinkKind.DECIDED, self._decides(decider))
         for gate, (mask, text) in here.gates.items():
-            self.builder.gate(gate, mask, number, text)
+            if not self._is_looked_into(number, mask):
+                self.builder.gate(gate, mask, number, text)
+        for by, gate, mask, text in sorted(here.stepped_over):
+            if self.builder.is_behind(number, by):
+                self.builder.gate(gate, mask, number, text)
+
+    def _is_looked_into(self, number: int, held_by: int) -> bool:
+        """Return whether this is a block in a session that only the begin of the session holds up:
+        the lookahead goes in, though it begins nothing there, and what it decides counts behind."""
+        entries = self.builder.entries
+        is_session = all(entries[one].step.kind is StepKind.SESSION for one in bits(held_by))
+        return is_session and entries[number].step.kind in _BLOCKS
 
     def _decides(self, decider: int) -> str:
         step = self.builder.entries[decider].step
@@ -432,11 +547,25 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
                 returned=here.returned | end.returned,
                 left=here.left | end.left,
                 rare=here.rare and end.rare,
+                stepped_over=here.stepped_over | end.stepped_over,
             )
+
+    def meet_tasks(self, start: WalkState, ends: Sequence[WalkState]) -> None:
+        """Go on from where all of these tasks ended, which ran beside each other from the start."""
+        self.builder.take_turns([end.seen & ~start.seen for end in ends])
+        self.meet(ends)
 
     def keep_seen(self, here: WalkState) -> WalkState:
         """Return that place again, after what was seen here."""
         return replace(here, seen=here.seen | self.here.seen)
+
+
+OWN_BUDGET = "in order: it has a budget of its own"
+
+
+def own_budget_text(line: int) -> str:
+    """Return why steps behind a send with a budget of its own wait."""
+    return f"barrier: the budget of the send at line {line}"
 
 
 def _joined_gates(

@@ -5,7 +5,7 @@ the manifest made from them (pure).
 import re
 from collections.abc import Hashable, Iterator
 from enum import StrEnum
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Generic, TypeVar
 from unicodedata import normalize
 
@@ -26,7 +26,7 @@ from vegakit.lang.codegen.bytecode import (
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.diagnostics import count_steps, step_limit
-from vegakit.lang.library import LIBRARY
+from vegakit.lang.library import LIBRARY, in_project
 from vegakit.lang.syntax.tree import Ask, Call, FnDecl, Name, Node, Spawn, Stmt, ToolDecl, below
 from vegakit.lang.types import ProcessOf
 
@@ -53,9 +53,10 @@ def paths_touch(one: str, other: str) -> bool:
     return True
 
 
-def _names(rule: str) -> list[str]:
+@lru_cache(maxsize=4_096)
+def _names(rule: str) -> tuple[str, ...]:
     clean = normalize("NFKC", normalize("NFKC", rule).casefold())
-    return [name for name in clean.replace("\\", "/").split("/") if name not in ("", ".")]
+    return tuple(name for name in clean.replace("\\", "/").split("/") if name not in ("", "."))
 
 
 def _names_touch(one: str, other: str) -> bool:
@@ -273,6 +274,33 @@ def library_effects(name: str, rights: Rights) -> EffectSet:
         return EffectSet(reads=_ANYWHERE, looks=granted("process::exec", rights).commands)
     capability = LIBRARY[name].capability
     return granted(capability, rights) if capability else NO_EFFECTS
+
+
+FILE_FUNCTIONS = frozenset({"file::read", "file::write", "file::exists", "file::list"})
+"""Library functions that touch the one path they are given, or, of a folder, what is in it."""
+_LONGEST_PATH = 1_000
+
+
+def file_path(name: str, path: object) -> str:
+    """Return the path that a file function is given, from the project's folder on; empty if it is
+    not known, or written in a way that is left to who opens it."""
+    if name not in FILE_FUNCTIONS or not isinstance(path, str) or len(path) > _LONGEST_PATH:
+        return ""
+    plain = in_project(path)
+    return "" if plain.startswith(("/", "\\")) or ".." in plain or ":" in plain else plain
+
+
+def on_path(effects: EffectSet, path: str) -> EffectSet:
+    """Return what a file function touches whose path is known, out of all that it may touch. No
+    link is followed, so paths that differ are different files."""
+    if not path:
+        return effects
+    only = frozenset({path})
+    return replace(
+        effects,
+        reads=only if effects.reads else frozenset(),
+        writes=only if effects.writes else frozenset(),
+    )
 
 
 def granted(capability: str, rights: Rights) -> EffectSet:

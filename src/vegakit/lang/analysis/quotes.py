@@ -2,7 +2,8 @@
 time (pure).
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import inf
 from types import MappingProxyType
@@ -29,12 +30,11 @@ from vegakit.lang.analysis.cost_sends import (
     Terms,
     Unbounded,
     cost_of,
+    has_tools,
     part_of,
 )
-from vegakit.lang.analysis.cost_statements import KnownRun, walk_all
-from vegakit.lang.analysis.cost_values import (
-    Size,
-)
+from vegakit.lang.analysis.cost_statements import KnownRun, main_budget, walk_all
+from vegakit.lang.analysis.cost_values import Size, counted_by
 from vegakit.lang.analysis.cost_walk import (
     CostFacts,
     KnownWorld,
@@ -44,19 +44,29 @@ from vegakit.lang.analysis.cost_walk import (
     SentMessage,
     as_amount,
 )
-from vegakit.lang.check.symbols import Checked
+from vegakit.lang.check.symbols import Checked, Unit
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.codegen.writer import agent_of, bodies_of
-from vegakit.lang.diagnostics import TooMuchWorkError, step_limit
+from vegakit.lang.diagnostics import Edit, TooMuchWorkError, step_limit
 from vegakit.lang.schemas import answer_schema
+from vegakit.lang.syntax.lexer import money_text
 from vegakit.lang.syntax.tree import (
     AgentDecl,
+    Ask,
+    Expr,
+    FnDecl,
+    For,
+    Let,
+    MoneyLit,
+    Name,
     Node,
     Spawn,
     SupervisorDecl,
+    Text,
+    While,
     below,
 )
-from vegakit.lang.types import BOOL, STR
+from vegakit.lang.types import ANY, MONEY, STR, ListOf, is_text
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier, paid_repeats
 from vegakit.records import canonical
@@ -88,22 +98,45 @@ def quote(
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
     make = partial(facts_of, checked, terms, budget, max_tokens)
-    walked = _tried(partial(make, None if known is None else known.world), known)
-    if walked is None and known is not None:
-        walked = _tried(make, known)  # less is followed without the world
+    walked = _walked(make, known)
     if walked is None:
         gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
         return Quote(most, None, None, (), (gap,))
     pool = _pool(checked, walked[0].sends, budget, known, repeats)
+    if pool is not None and any(sent.tries - 1 > pool for sent in walked[1].sent.values()):
+        walked = _walked(partial(make, pool=pool), known) or walked
     quoted = _with_caps(*walked, checked.main, inf if most is None else most, pool)
     if not typical:
         return quoted
-    make = partial(make, None if known is None else known.world, typical=True)
+    return with_typical(quoted, checked, terms, budget, most, max_tokens, known)
+
+
+def with_typical(
+    quoted: Quote,
+    checked: Checked,
+    terms: Terms,
+    budget: int | None = None,
+    most: int | None = None,
+    max_tokens: Mapping[str, int] = _AS_WRITTEN,
+    known: KnownRun | None = None,
+) -> Quote:
+    """Return the quote of a program with what a run usually spends, where that is known. No run is
+    let spend more than `most`."""
+    world = None if known is None else known.world
+    make = partial(facts_of, checked, terms, budget, max_tokens, world, typical=True)
     usual = _tried(make, known)
-    total = inf if usual is None else min(usual[0].total, inf if most is None else most)
+    if usual is None or any(terms(spec) is None for spec in usual[1].agents.values()):
+        return quoted  # without a price nothing is typical
+    total = min(usual[0].total, inf if most is None else most)
     if quoted.total is not None:
         total = min(total, quoted.total)
-    return replace(quoted, typical=None if total == inf else round(total))
+    lines = tuple(_with_usual(line, usual[1].sent) for line in quoted.lines)
+    return replace(quoted, typical=None if total == inf else round(total), lines=lines)
+
+
+def _with_usual(line: QuotedLine, sizes: Mapping[CostLocation, SentMessage]) -> QuotedLine:
+    sent = sizes.get(CostLocation(line.file, line.line, line.what))
+    return line if sent is None else replace(line, usual_bytes=sent.size)
 
 
 def _pool(
@@ -113,23 +146,32 @@ def _pool(
     known: KnownRun | None,
     repeats: int | None,
 ) -> int | None:
-    """Return how many repeats a run may pay. It does not know of its budget and arguments when its
+    """Return how many repeats a run may pay. It does not know of its budget and prices when its
     pool is made, so what these leave out counts."""
     if repeats is None:
         return None
     if budget is not None or known is not None:
-        sends = max(sends, as_amount(sends_of(checked)))
+        sends = max(sends, as_amount(sends_of(checked, known)))
     return None if sends == inf else paid_repeats(int(sends), repeats)
 
 
-def sends_of(checked: Checked) -> int | None:
+def sends_of(checked: Checked, known: KnownRun | None = None) -> int | None:
     """Return how many sends a program may make, each counted once, whatever they cost; None where
-    nothing bounds them. By it a run has its pool of paid repeats."""
-    walked = _tried(partial(facts_of, checked, lambda _: _FREE, None, _AS_WRITTEN), None)
+    nothing bounds them. By it a run has its pool of paid repeats: by its arguments, where who
+    starts it hands on what is `known` of it."""
+    walked = _walked(partial(facts_of, checked, lambda _: _FREE, None, _AS_WRITTEN), known)
     return None if walked is None else _known(walked[0].sends)
 
 
 _Walked: TypeAlias = tuple[SpendingBound, CostFacts]
+
+
+def _walked(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked | None:
+    """Return what is spent. Where that would take too long to find out, less is followed without
+    the world."""
+    if known is None:
+        return _tried(make, None)
+    return _tried(partial(make, known.world), known) or _tried(make, known)
 
 
 def _tried(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked | None:
@@ -153,7 +195,8 @@ def _spent(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked:
     for walk in range(_MOST_WALKS + 1):
         facts = make(assumed=assumed)
         facts.spawns_may_fail = may_fail
-        spent = walk_all(facts, known)
+        with counted_by(facts.tokenizer):
+            spent = walk_all(facts, known)
         if assumed.covers(facts.said) and (may_fail or spent.processes <= _FEW):
             break
         may_fail |= spent.processes > _FEW
@@ -162,6 +205,12 @@ def _spent(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked:
             assumed = assumed.boundless_where(facts.said) if is_last else facts.said
             assumed.is_used = False
     return spent, facts
+
+
+def budget_of_main(checked: Checked) -> int | None:
+    """Return the budget of `main`, where it is written as an amount: a run that has less is
+    refused."""
+    return main_budget(dict(bodies_of(checked)))
 
 
 def facts_of(
@@ -173,8 +222,10 @@ def facts_of(
     assumed: Said | None = None,
     *,
     typical: bool = False,
+    pool: Amount = inf,
 ) -> CostFacts:
-    """Return the facts about a program that every walk needs."""
+    """Return the facts about a program that every walk needs. `pool` is how many repeats a run may
+    pay: no send has more."""
     agents: dict[str, AgentSpec] = {}
     for unit in checked.units.values():
         for decl in unit.source.decls:
@@ -195,6 +246,7 @@ def facts_of(
         world=world,
         assumed=assumed,
         typical=typical,
+        pool=pool,
     )
 
 
@@ -218,7 +270,12 @@ def _with_caps(
         unbounded[Unbounded(main, 1, TOO_MUCH, _known(budget))] = None
     rest = min(spent.apart + spent.of_processes, budget)
     lines = tuple(
-        _line(place, share, facts.sent.get(place), min(share.rest, rest), budget, pool)
+        _with_uncut(
+            _line(place, share, facts.sent.get(place), min(share.rest, rest), budget, pool),
+            facts.uncut.get("main", {}).get(place),
+            main_budget(facts.bodies),
+            pool,
+        )
         for place, share in sorted(spent.shares.items())
     )
     calls = spent.calls if pool is None or not spent.calls else spent.sends
@@ -254,7 +311,19 @@ def _line(
         1 if counts_sends else sent.tries,
         sent.size,
         sent.max_tokens,
+        once=_known(sent.once),
+        is_refused=sent.is_refused or not sent.tries,
     )
+
+
+def _with_uncut(
+    line: QuotedLine, share: LineCost | None, cap: int | None, pool: int | None
+) -> QuotedLine:
+    """Return the line with what it may cost without the budget of `main`, where that is more."""
+    if share is None or cap is None:
+        return line
+    amount = min(share.inside + share.rest, share.repeats.within(inf if pool is None else pool))
+    return replace(line, uncut=int(amount)) if cap < amount < inf else line
 
 
 def _cap(spent: SpendingBound, gap: MissingBound, budget: Amount) -> int | None:
@@ -341,10 +410,161 @@ def cost_of_round(
         size = -1 if longest < 0 else max(size, longest + more)
     sending = SendTerms(
         spec,
-        BOOL if typed else STR,
+        MONEY if typed else STR,  # of which a misfit is told at length, as of any
         None if size < 0 else size,
         part=part_of(spec) if budget < 0 else budget,
         specs=tools,
         tools_spend=cost_bound(inf if spec.tools else 0),
     )
     return times * cost_of(sending, terms).fund.amount
+
+
+# What to write for a lower bound: edits of the source around one send, for who quotes each of them.
+
+
+_FEWEST_CUT = 200
+_USUAL_TIMES = 5
+_MOST_ITEMS = 20
+
+
+def tightenings(checked: Checked, line: QuotedLine, typical: int | None) -> Iterator[Edit]:
+    """Return edits of the file of a line that may lower its bound, those first that take nothing
+    from a run of ordinary size: bound a text that `main` is given, cut the message, bound the loop
+    around, lower the wallet, let the send spend no more than one call of it may, or than a few
+    runs usually spend. `typical` is of the whole program."""
+    unit = checked.units[line.file]
+    if unit.path.endswith(".py"):
+        return
+    nodes = [*below(unit.source)]
+    for ask in nodes:
+        if not isinstance(ask, Ask) or _line_of(unit, ask) != line.line:
+            continue
+        yield from _sized(checked, unit, nodes, ask, line)
+        yield from _cut(checked, unit, ask, line)
+        yield from _bounded(checked, unit, nodes, ask, line)
+        is_agent = isinstance(ask.to, Name) and id(ask.to) in checked.full_names
+        if typical and not is_agent:
+            yield from _less(nodes, ask, typical * _USUAL_TIMES)
+        elif line.once and ask.budget is None:
+            # A send with tools goes on after its first calls: what a run usually spends on all that
+            # it does is enough for one of its sends.
+            usual = (typical or 0) * _USUAL_TIMES
+            amples = [line.once, usual] if 0 < usual < line.once else [line.once]
+            if usual and _has_tools(checked, nodes, ask):
+                amples = [usual]
+            for ample in amples:
+                yield Edit(ask.end, ask.end, f" budget {money_text(_rounded_up(ample))}")
+
+
+def _line_of(unit: Unit, node: Node) -> int:
+    return bisect_left(unit.line_ends, node.at) + 1
+
+
+def _parts(ask: Ask) -> tuple[str | Expr, ...]:
+    return ask.message.parts if isinstance(ask.message, Text) else (ask.message,)
+
+
+def _ample(line: QuotedLine) -> int:
+    return _step_up(max(2 * (line.usual_bytes or 0), _FEWEST_CUT))
+
+
+def _sized(
+    checked: Checked, unit: Unit, nodes: list[Node], ask: Ask, line: QuotedLine
+) -> Iterator[Edit]:
+    """Bound the types of the texts that `main` is given and the message holds as they are."""
+    named = {part.name for part in _parts(ask) if isinstance(part, Name)}
+    params = [
+        param.type
+        for node in nodes
+        if isinstance(node, FnDecl) and node.name == "main" and node.at <= ask.at < node.end
+        for param in node.params
+        if param.type and param.name in named and checked.types.get(id(param)) == STR
+    ]
+    if params:
+        first, last, written = params[0].at, params[-1].end, f"str; {_ample(line)}"
+        text = unit.text[first:last]
+        for each in reversed(params):
+            text = f"{text[: each.at - first]}{written}{text[each.end - first :]}"
+        yield Edit(first, last, text)
+
+
+def _cut(checked: Checked, unit: Unit, ask: Ask, line: QuotedLine) -> Iterator[Edit]:
+    """Cut one text in the message, and then each, to twice of what all of it typically has."""
+    message = ask.message
+    texts = [
+        part
+        for part in _parts(ask)
+        if not isinstance(part, str | Text)
+        and is_text(checked.types.get(id(part), ANY))
+        and not unit.text.startswith("str::slice", part.at)
+    ]
+    most = _ample(line)
+    for chosen in (*([each] for each in texts), *([texts] if len(texts) > 1 else [])):
+        written = unit.text[message.at : message.end]
+        for part in sorted(chosen, key=lambda part: part.at, reverse=True):
+            at, end = part.at - message.at, part.end - message.at
+            written = f"{written[:at]}str::slice({written[at:end]}, 0, {most}){written[end:]}"
+        yield Edit(message.at, message.end, written)
+
+
+def _has_tools(checked: Checked, nodes: list[Node], ask: Ask) -> bool:
+    name = ask.to.name if isinstance(ask.to, Name) else ""
+    agents = (node for node in nodes if isinstance(node, AgentDecl) and node.name == name)
+    return any(has_tools(agent_of(agent, checked)) for agent in agents)
+
+
+def _has_many(line: QuotedLine) -> bool:
+    return line.sends is not None and line.sends > _MOST_ITEMS
+
+
+def _parameters(nodes: list[Node]) -> set[str]:
+    return {param.name for node in nodes if isinstance(node, FnDecl) for param in node.params}
+
+
+def _bounded(
+    checked: Checked, unit: Unit, nodes: list[Node], ask: Ask, line: QuotedLine
+) -> Iterator[Edit]:
+    """Bound the loops around a send."""
+    is_free, given = line.calls is None, _parameters(nodes)
+    for node in nodes:
+        if isinstance(node, For) and node.body.at <= ask.at < node.body.end:
+            # Of a list that its type bounds, or that `main` is given, no item is left out.
+            kind = checked.types.get(id(node.over))
+            has_items = isinstance(kind, ListOf) and kind.most is None
+            is_given = isinstance(node.over, Name) and node.over.name in given
+            if not (is_free or (_has_many(line) and has_items and not is_given)):
+                continue
+            over = unit.text[node.over.at : node.over.end]
+            yield Edit(node.over.at, node.over.end, f"list::take({over}, {_MOST_ITEMS})")
+        elif (
+            is_free
+            and isinstance(node, While)
+            and node.limit is None
+            and node.at <= ask.at < node.body.end
+        ):
+            yield Edit(node.test.end, node.test.end, f" limit {_MOST_ITEMS}")
+
+
+def _less(nodes: list[Node], ask: Ask, amount: int) -> Iterator[Edit]:
+    """Lower the wallet of the process that it is sent to, or give it one."""
+    name = ask.to.name if isinstance(ask.to, Name) else ""
+    for node in nodes:
+        if isinstance(node, Let) and node.name == name and isinstance(node.value, Spawn):
+            wallet = node.value.wallet
+            if wallet is None:
+                at = node.value.agent.end
+                yield Edit(at, at, f" wallet {money_text(_rounded_up(amount))}")
+            elif isinstance(wallet, MoneyLit) and wallet.nanos > amount:
+                yield Edit(wallet.at, wallet.end, money_text(_rounded_up(amount)))
+
+
+def _step_up(number: int) -> int:
+    """Return the next of 1, 2, 5, 10, 20, 50, …"""
+    step = 10 ** (len(str(number)) - 1)
+    return next(each * step for each in (1, 2, 5, 10) if each * step >= number)
+
+
+def _rounded_up(nanos: int) -> int:
+    """Return an amount with two digits, or a hundredth of a cent."""
+    step = max(10 ** max(len(str(nanos)) - 2, 0), 100_000)
+    return -(-nanos // step) * step

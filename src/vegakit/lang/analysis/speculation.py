@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from vegakit.lang.analysis.effects import EffectClass, EffectSet, ModuleEffects
+from vegakit.lang.analysis.effects import ANY_AGENT, EffectClass, EffectSet, ModuleEffects
 from vegakit.lang.codegen.bytecode import AgentSpec, Module, Op
 from vegakit.lang.library import CONFIRM
 
+SENDS = frozenset({Op.ISSUE_SEND, Op.SEND_STREAM})
 STOPS = frozenset(
     {
         Op.LINK,
@@ -25,6 +26,8 @@ STOPS = frozenset(
         Op.PAR_SPAWN,
         Op.PAR_JOIN,
         Op.TASK_END,
+        Op.RACE_BEGIN,
+        Op.RACE_WON,
     }
 )
 """Instructions at which the lookahead ends: nothing behind begins before the program comes to
@@ -33,7 +36,7 @@ them."""
 PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
 """Library functions at which it ends as well, because they are there to take time."""
 
-BARRIERS = frozenset({Op.BUDGET_CHECK, Op.EXIT, Op.LINK, Op.MONITOR, Op.PAR_BEGIN})
+BARRIERS = frozenset({Op.BUDGET_CHECK, Op.EXIT, Op.LINK, Op.MONITOR, Op.PAR_BEGIN, Op.RACE_BEGIN})
 """Instructions that it cannot step over in a branch that is not decided yet: what follows may
 depend on them in a way that it cannot see."""
 
@@ -54,17 +57,11 @@ def changes(effects: EffectSet) -> bool:
     )
 
 
-def is_followed(*, under: object) -> bool:
-    """Return whether the lookahead knows the agent of a spawned process. One that shares its
-    supervisor is left to the program: whether it runs may depend on messages to the others. What
-    befalls a process that is alone with its supervisor voids what it was asked too early."""
-    return not under
-
-
 class SpeculationRules:
     """The rules of one module. Functions are told by their numbers, each with all that it calls:
     `stops` are those at which the lookahead ends, `bars` those that cannot be stepped over,
-    `carves` those that set money aside, and `uncounted` those that send nobody knows how often.
+    `carves` those that set money aside, `uncounted` those that send nobody knows how often, and
+    `unnamed` those that send to processes.
     A function that calls itself cannot be stepped over either."""
 
     def __init__(self, module: Module, effects: ModuleEffects) -> None:
@@ -137,6 +134,19 @@ class SpeculationRules:
         loops = self._with(lambda op, of: op in (Op.NEXT, Op.ROUND))
         sending = {one for one in loops if self._effects.function(one).sends}
         return self._and_callers(sending | self._with(lambda op, of: op in CARVES))
+
+    @cached_property
+    def unnamed(self) -> frozenset[int]:
+        """Return the functions that send to processes, of which the machine does not know what
+        they may touch."""
+        return self._and_callers(
+            {
+                number
+                for number, each in enumerate(self._module.functions)
+                for at, (op, *_) in enumerate(each.code)
+                if op in SENDS and self._effects.called(number, at) == ANY_AGENT
+            }
+        )
 
     def reaching(self, test: Callable[[int, Sequence[Any]], bool]) -> frozenset[int]:
         """Return the functions with such an instruction, or that call one of them."""

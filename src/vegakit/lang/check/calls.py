@@ -3,6 +3,14 @@ the capability it needs (pure).
 """
 
 from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json
+from vegakit.lang.check.foreign import (
+    asked_agent,
+    foreign_function,
+    foreign_member,
+    method_written,
+    printed_together,
+    sent,
+)
 from vegakit.lang.check.literals import check, check_declared, refuse, usable
 from vegakit.lang.check.names import unknown_name
 from vegakit.lang.check.rights import check_command, check_inside, need
@@ -31,6 +39,7 @@ from vegakit.lang.syntax.tree import (
 )
 from vegakit.lang.types import (
     ANY,
+    DURATION,
     FLOAT,
     INT,
     STR,
@@ -46,6 +55,7 @@ from vegakit.lang.types import (
     StreamOf,
     Type,
     type_label,
+    unbounded,
 )
 
 # Arguments and parameters: which goes where, by name or by place.
@@ -118,12 +128,10 @@ def _misplaced(
         )
     else:
         count = f"{len(params)} argument{'' if len(params) == 1 else 's'}"
-        body.reports.error(
-            "too-many-arguments",
-            arg,
-            f"{what} takes {count}, {len(node.args)} are given",
-            _takes(body, params),
-        )
+        is_print = what == "`print`"
+        advice = printed_together(body, node) if is_print else (_takes(body, params), None)
+        message = f"{what} takes {count}, {len(node.args)} are given"
+        body.reports.error("too-many-arguments", arg, message, *advice)
 
 
 def _name_of(body: BodyCheck, arg: Expr, name: str) -> Node:
@@ -158,41 +166,15 @@ def _missing(
     ]
     if lacking:
         names = ", ".join(f"`{param.name}`" for param in lacking)
-        body.reports.error(
-            "missing-argument", node, f"{what} also needs {names}", _takes(body, params)
-        )
+        help_, edit = _takes(body, params), None
+        if lacking == [params[-1]] and lacking[0].type == DURATION and not any(node.names):
+            help_ = "write how long, such as `, 1h`, behind the others"
+            edit = Edit(node.end - 1, node.end - 1, ", 1h")
+        message = f"{what} also needs {names}"
+        body.reports.error("missing-argument", node, message, help_, edit)
 
 
 # Calls: whom they reach.
-
-
-_SPACES: dict[type, str] = {ListOf: "list", MapOf: "map"}
-_WRITTEN = {
-    "append": "xs + [x]",
-    "push": "xs + [x]",
-    "println": "print(x)",
-    "log": "print(x)",
-    "input": "human::ask(question, 1h)",
-    "sleep": "process::sleep(1s)",
-    "open": "file::read(path)",
-    "read_file": "file::read(path)",
-    "raise": "fail(reason)",
-    "throw": "fail(reason)",
-    "error": "fail(reason)",
-    "panic": "fail(reason)",
-    "assert": "if not … { fail(reason); }",
-    "string": "str(x)",
-    "length": "len(x)",
-    "size": "len(x)",
-    "exit": "process::exit(reason)",
-    "min": "math::min(a, b)",
-    "max": "math::max(a, b)",
-    "abs": "math::abs(x)",
-    "round": "math::round(x)",
-    "sum": "list::sum(items)",
-    "sorted": "list::sort(items)",
-    "sort": "list::sort(items)",
-}
 
 
 def _call(body: BodyCheck, node: Call, _want: Type | None) -> Type:
@@ -223,7 +205,7 @@ def _by_name(body: BodyCheck, node: Call, callee: Name) -> Type:
         return _library(body, node, LIBRARY[callee.name])
     if callee.name in body.program.tools:
         return _python(body, node, callee.name)
-    _unknown(body, callee)
+    _unknown(body, node, callee)
     return _arguments_only(body, node)
 
 
@@ -243,6 +225,9 @@ def _declared(body: BodyCheck, node: Call, callee: Name, declared: Symbol) -> Ty
     if isinstance(declared, NodeSymbol):
         return _python(body, node, declared.id, callee.name)
     advice = ""
+    if isinstance(declared, AgentSymbol) and len(node.args) == 1:
+        asked = sent(body, node, callee, node.args[0])
+        return _not_callable(body, node, "an agent is asked by `<-`", *asked)
     if isinstance(declared, AgentSymbol):
         advice = f'write `{callee.name} <- "…"` to ask it, `spawn {callee.name}` to start one'
     return _not_callable(
@@ -363,14 +348,14 @@ def _sorted_by(body: BodyCheck, item: RecordOf, field: Expr) -> None:
 
 
 def _has_order(kind: Type) -> bool:
-    inner = kind.inner if isinstance(kind, OptionalOf) else kind
+    inner = unbounded(kind.inner if isinstance(kind, OptionalOf) else kind)
     return inner in (*TYPE_PARAMETERS["O"], UNKNOWN) or isinstance(inner, ChoiceOf)
 
 
 def _particular(body: BodyCheck, node: Call, name: str) -> None:
     """Check what the signature, which says `any`, leaves open."""
     for arg in node.args:
-        kind = body.type_variables.seen(body.program.types.get(id(arg), UNKNOWN))
+        kind = unbounded(body.type_variables.seen(body.program.types.get(id(arg), UNKNOWN)))
         if name in _TAKES:
             kinds, plain, words = _TAKES[name]
             if isinstance(kind, OptionalOf):
@@ -389,35 +374,30 @@ def _by_member(body: BodyCheck, node: Call, callee: Member) -> Type:
         if isinstance(declared, ServerSymbol):
             return _outside(body, node, CalleeKind.MCP, f"{declared.server}.{callee.name}")
         if isinstance(declared, AgentSymbol):
+            asked = asked_agent(body, node, callee, None)
+            if asked is not None:
+                return _not_callable(body, node, "an agent is asked by `<-`", *asked)
             return _not_callable(
                 body,
                 node,
                 f"the tools of `{callee.of.name}` are its own",
                 "a tool that code calls too stands at top level",
             )
+    meant = foreign_member(body, callee)
+    if meant is not None:
+        message = f"there is no function `{body.source(callee)}`"
+        body.reports.error("unknown-function", callee, message, *meant)
+        return _arguments_only(body, node)
     return _method(body, node, callee, infer(body, callee.of))
 
 
 def _method(body: BodyCheck, node: Call, callee: Member, of: Type) -> Type:
-    space = "str" if of == STR else _SPACES.get(type(of), "")
     if of == UNKNOWN:
         return _arguments_only(body, node)
-    ends = [name.rpartition("::")[2] for name in LIBRARY if name.startswith(f"{space}::")]
-    name = closest_name(callee.name, ends)
-    inside = ", ".join([body.source(callee.of), *(body.source(arg) for arg in node.args)])
-    if space == "list" and callee.name in ("append", "push", "add") and len(node.args) == 1:
-        written = f"{body.source(callee.of)} + [{body.source(node.args[0])}]"
-    elif space and name:
-        written = f"{space}::{name}({inside})"
-    else:
-        return _not_callable(body, node, "values have no functions of their own")
-    return _not_callable(
-        body,
-        node,
-        "values have no functions of their own",
-        f"write `{written}`",
-        Edit(node.at, node.end, written),
-    )
+    if (asked := asked_agent(body, node, callee, of)) is not None:
+        return _not_callable(body, node, "a process is asked by `<-`", *asked)
+    advice = method_written(body, node, callee, of)
+    return _not_callable(body, node, "values have no functions of their own", *advice)
 
 
 def _python(body: BodyCheck, node: Call, name: str, alias: str = "") -> Type:
@@ -459,7 +439,7 @@ def _arguments_only(body: BodyCheck, node: Call) -> Type:
     return UNKNOWN
 
 
-def _unknown(body: BodyCheck, callee: Name) -> None:
+def _unknown(body: BodyCheck, node: Call, callee: Name) -> None:
     space, colons, _ = callee.name.rpartition("::")
     other = body.names.others.get(space)
     if other is not None:
@@ -470,7 +450,7 @@ def _unknown(body: BodyCheck, callee: Name) -> None:
     elif colons:
         known, what = list(LIBRARY), "the library, and no `use` gives that name"
     else:
-        _unknown_function(body, callee)
+        _unknown_function(body, node, callee)
         return
     help_, edit = replacement(callee, closest_name(callee.name, known))
     listed = "" if len(known) > 30 else f"there are: {', '.join(known)}"
@@ -479,9 +459,9 @@ def _unknown(body: BodyCheck, callee: Name) -> None:
     )
 
 
-def _unknown_function(body: BodyCheck, callee: Name) -> None:
-    written = _WRITTEN.get(callee.name)
-    if written is None:
+def _unknown_function(body: BodyCheck, node: Call, callee: Name) -> None:
+    advice = foreign_function(body, node, callee)
+    if advice is None:
         plain = [name for name in LIBRARY if "::" not in name]
         ends = [name for name in LIBRARY if name.endswith(f"::{callee.name}")]
         known = [*plain, *body.names.own, *body.names.nested.get(body.agent, {})]
@@ -489,12 +469,9 @@ def _unknown_function(body: BodyCheck, callee: Name) -> None:
         if not close and callee.name in body.later:
             unknown_name(body, callee)
             return
-        help_, edit = replacement(callee, close)
-    else:
-        help_, edit = f"write `{written}`", None
-    body.reports.error(
-        "unknown-function", callee, f"there is no function `{callee.name}`", help_, edit
-    )
+        advice = replacement(callee, close)
+    message = f"there is no function `{callee.name}`"
+    body.reports.error("unknown-function", callee, message, *advice)
 
 
 CALLS: dict[type, Rule] = {Call: _call}

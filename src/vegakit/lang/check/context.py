@@ -45,7 +45,9 @@ from vegakit.lang.types import (
     Signature,
     StreamOf,
     Type,
+    is_text,
     type_label,
+    unbounded,
 )
 
 # Type variables that are solved later, and what fits where.
@@ -89,8 +91,8 @@ class TypeVariables:
                 return full if isinstance(full, OptionalOf) or full == ANY else OptionalOf(full)
             case ListOf(inner=inner, most=most):
                 return ListOf(self.full(inner, otherwise), most)
-            case MapOf(inner=inner):
-                return MapOf(self.full(inner, otherwise))
+            case MapOf(inner=inner, most=most):
+                return MapOf(self.full(inner, otherwise), most)
             case FutureOf(inner=inner):
                 return FutureOf(self.full(inner, otherwise))
             case _:
@@ -131,19 +133,19 @@ class TypeVariables:
                 return self.fits(one, other)
             case _, OptionalOf(inner=other):
                 return this == NULL or self.fits(this, other)
-            case ListOf(inner=one, most=most), ListOf(inner=other, most=bound):
-                return (bound is None or (most is not None and most <= bound)) and self.fits(
-                    one, other
-                )
-            case (MapOf(inner=one), MapOf(inner=other)) | (
-                FutureOf(inner=one),
-                FutureOf(inner=other),
+            case (ListOf(inner=one, most=most), ListOf(inner=other, most=bound)) | (
+                MapOf(inner=one, most=most),
+                MapOf(inner=other, most=bound),
             ):
+                return _is_within(most, bound) and self.fits(one, other)
+            case FutureOf(inner=one), FutureOf(inner=other):
                 return self.fits(one, other)
+            case Plain(name="str", most=most), Plain(name="str", most=bound):
+                return _is_within(most, bound)
             case ChoiceOf(choices=choices), ChoiceOf(choices=others):
                 return set(choices) <= set(others)
-            case ChoiceOf(), Plain():
-                return there == STR
+            case ChoiceOf(), Plain(name="str", most=bound):
+                return _is_within(longest_text(this), bound)
             case ProcessOf(), ProcessOf(agent=agent):
                 return not agent
             case _:
@@ -165,7 +167,10 @@ class TypeVariables:
             case ListOf(inner=inner), ListOf(inner=inner2):
                 item = self.joined(inner, inner2)
                 return None if item is None else ListOf(item)
-            case ChoiceOf(), ChoiceOf():
+            case MapOf(inner=inner), MapOf(inner=inner2):
+                item = self.joined(inner, inner2)
+                return None if item is None else MapOf(item)
+            case ((ChoiceOf() | Plain(name="str")), (ChoiceOf() | Plain(name="str"))):
                 return STR
             case ProcessOf(), ProcessOf():
                 return ProcessOf()
@@ -182,6 +187,7 @@ class TypeVariables:
         assert isinstance(hole, Plain)
         if kind == NOTHING or self._holds(kind, hole):
             return False
+        kind = unbounded(kind)  # what comes next for it may be longer: nobody asked for a bound
         only = self._only.get(hole.name)
         if only:
             if self.is_open(kind):
@@ -202,6 +208,26 @@ class TypeVariables:
             if kind == hole:
                 return True
         return False
+
+
+def _is_within(most: int | None, bound: int | None) -> bool:
+    return bound is None or (most is not None and most <= bound)
+
+
+def longest_text(kind: Type) -> int | None:
+    """Return how many characters a value of it has at most as text; None if that has no bound."""
+    match kind:
+        case Plain(name="str", most=most):
+            return most
+        case ChoiceOf(choices=choices):
+            return max(map(len, choices))
+        case Plain(name=name):
+            return _LONGEST.get(name)
+        case _:
+            return None
+
+
+_LONGEST = {"int": len(str(-(2**63))), "bool": len("false")}
 
 
 def without_null(kind: Type) -> Type:
@@ -433,8 +459,9 @@ def has_break(block: Block) -> bool:
 class ProgramCheck:
     """`tools` are passed in from Python, with what they take if it is known; `given` are types from
     there; `place` is the statement being checked; `forming` are the types being spelled out, and
-    `parts` how large each record came. To a program that `is_lent` its rights, who runs it lends
-    the hosts and commands that its source leaves open."""
+    `parts` how large each record came. Where ints are `exact`, as in Python, a whole number is one
+    wherever it stands; else it is a float where one is wanted. To a program that `is_lent` its
+    rights, who runs it lends the hosts and commands that its source leaves open."""
 
     def __init__(
         self,
@@ -443,8 +470,9 @@ class ProgramCheck:
         given: Mapping[str, Type] | None = None,
         *,
         is_lent: bool = False,
+        exact: bool = False,
     ) -> None:
-        self.reports, self.is_lent = reports, is_lent
+        self.reports, self.is_lent, self.exact = reports, is_lent, exact
         self.tools, self.given = tools or {}, given or {}
         self.type_variables = TypeVariables()
         self.types: dict[int, Type] = {}
@@ -478,6 +506,7 @@ class BodyCheck:
         self.tests: dict[int, tuple[Facts, Facts]] = {}
         self.answers: dict[int, Type] = {}
         self.lacking: set[str] = set()
+        self.targets: dict[int, str] = {}  # by what is assigned, the variable that gets it
         self.later: dict[str, Node] = {}
 
     def source(self, node: Node) -> str:
@@ -496,4 +525,14 @@ def infer(body: BodyCheck, node: Expr, expected: Type | None = None) -> Type:
     count_steps(2)
     kind = body.type_variables.seen(EXPRESSIONS[type(node)](body, node, expected))
     body.program.types[id(node)] = kind
+    if is_text(kind) and not wants_length(body, expected):
+        return STR
     return kind
+
+
+def wants_length(body: BodyCheck, expected: Type | None) -> bool:
+    """Return whether the type that is wanted says how long a text may be. Only there an expression
+    has a length too, so that a bound that is added to a type breaks nothing that does not care for
+    it."""
+    wanted = None if expected is None else without_null(body.type_variables.seen(expected))
+    return isinstance(wanted, Plain) and wanted.most is not None

@@ -2,7 +2,16 @@
 the types of literals (pure).
 """
 
-from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json, without_null
+from vegakit.lang.check.context import (
+    UNKNOWN,
+    BodyCheck,
+    Rule,
+    infer,
+    is_json,
+    longest_text,
+    wants_length,
+    without_null,
+)
 from vegakit.lang.check.symbols import closest_name
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.syntax.tree import (
@@ -15,6 +24,8 @@ from vegakit.lang.syntax.tree import (
     ListLit,
     MapLit,
     MoneyLit,
+    Name,
+    Race,
     Text,
     Whole,
     Word,
@@ -38,7 +49,9 @@ from vegakit.lang.types import (
     RecordOf,
     StreamOf,
     Type,
+    is_text,
     type_label,
+    unbounded,
 )
 
 # Holding an expression to the type wanted there, and suggesting a fix for what does not fit.
@@ -59,9 +72,14 @@ def check(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
 
 def check_declared(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
     """Check a value against a type that is written in the program: a send then asks for an
-    answer of that type."""
-    if isinstance(node, Ask) and node.answer is None and not (node.stream or node.later):
-        body.answers[id(node)] = expected
+    answer of that type, and so do those that run in a race."""
+    due = [node]
+    while due:
+        one = due.pop()
+        if isinstance(one, Race):
+            due += _candidates(one)
+        elif isinstance(one, Ask) and one.answer is None and not (one.stream or one.later):
+            body.answers[id(one)] = expected
     return check(body, node, expected, what)
 
 
@@ -107,7 +125,8 @@ def is_open(body: BodyCheck, node: Expr, kind: Type) -> bool:
 
 def _article(kind: Type) -> str:
     if isinstance(kind, Plain):
-        return _ARTICLES.get(kind.name, f"a {kind.name}")
+        length = "" if kind.most is None else f" of at most {kind.most} characters"
+        return _ARTICLES.get(kind.name, f"a {kind.name}{length}")
     return type_label(kind)
 
 
@@ -116,23 +135,45 @@ def _advice(body: BodyCheck, node: Expr, kind: Type, expected: Type) -> tuple[st
     if isinstance(node, Whole | Decimal) and target in (MONEY, DURATION):
         return _unit(body, node, target)
     if isinstance(kind, OptionalOf) and body.type_variables.fits(kind.inner, expected):
-        return null_advice(body, node), None
+        return null_advice(body, node, expected)
     if kind == NULL and expected != NOTHING:
         return f"what may be null is declared as `{type_label(OptionalOf(expected))}`", None
     if isinstance(kind, FutureOf) and body.type_variables.fits(kind.inner, expected):
         advice, _ = _replaced(node, f"await {text}")
         return advice, Edit(node.at, node.end, f"(await {text})")
-    if isinstance(node, Ask) and kind == STR and is_json(expected) and expected != NOTHING:
+    if isinstance(node, Ask) and is_text(kind) and is_json(expected) and expected != NOTHING:
         return _answered(node, expected)
     return _converted(node, kind, target, text)
 
 
-def null_advice(body: BodyCheck, node: Expr) -> str:
+def null_advice(body: BodyCheck, node: Expr, expected: Type) -> tuple[str, Edit | None]:
     """Only a variable or a field of one can be tested: the next call may give something else."""
-    if body.scopes.place(node) is None:
-        return "keep it, `let x = …;`, and test that: `if x != null { … }`; or write `… ?? other`"
-    text = _short(body.source(node))
-    return f"test it before, `if {text} != null {{ … }}`, or write `{text} ?? other`"
+    text, edit = body.source(node), _present(body, node, expected)
+    name = _short(text) if body.scopes.place(node) is not None else ""
+    test = f"test it before, `if {name} != null {{ … }}`" if name else "keep it, `let x = …;`, and "
+    test = test if name else f"{test}test that: `if x != null {{ … }}`"
+    if edit is None:
+        return f"{test}, or write `{name or '…'} ?? other`", None
+    if body.targets.get(id(node)) or expected == BOOL:
+        return f"{test}, or write `{_short(edit.text)}`", edit
+    shown = edit.text if _short(edit.text) == edit.text else f"(… as {_operand(expected)})"
+    return f"{test}, or write `{name or '…'} ?? other`; `{shown}` fails where it is null", edit
+
+
+def _present(body: BodyCheck, node: Expr, expected: Type) -> Edit | None:
+    """Return what stands for a value that may be null: in an assignment the value that was there
+    before, in a condition a comparison, and else a cast, which fails where it is null."""
+    text = body.source(node)
+    if before := body.targets.get(id(node)):
+        return Edit(node.at, node.end, f"{text} ?? {before}")
+    if expected == BOOL:
+        return Edit(node.at, node.end, f"({text} == true)")
+    if not is_json(expected) or expected == UNKNOWN or isinstance(node, Ask):
+        return None
+    bare = f"({text})" if isinstance(node, Binary) else text
+    cast, around = f"{bare} as {_operand(expected)}", body.names.unit.text
+    alone = around[node.at - 1 : node.at] in {"(", "["} and around[node.end] in {")", "]"}
+    return Edit(node.at, node.end, cast if alone else f"({cast})")
 
 
 def _unit(body: BodyCheck, node: Expr, expected: Type) -> tuple[str, Edit | None]:
@@ -142,7 +183,7 @@ def _unit(body: BodyCheck, node: Expr, expected: Type) -> tuple[str, Edit | None
 
 
 def _answered(node: Ask, expected: Type) -> tuple[str, Edit | None]:
-    written = f" as {type_label(expected)}"
+    written = f" as {_operand(expected)}"
     return f"an answer is a str unless asked for: add `{written.strip()}`", Edit(
         node.end, node.end, written
     )
@@ -152,14 +193,14 @@ def _converted(node: Expr, kind: Type, expected: Type, text: str) -> tuple[str, 
     """Return what turns one type into the other, if something does."""
     if isinstance(node, Text | ListLit | MapLit):
         return _literal(node, expected)
-    if isinstance(node, Whole | Decimal) and expected == STR:
+    if isinstance(node, Whole | Decimal) and is_text(expected):
         return _replaced(node, f'"{text}"')
-    casts = kind == ANY or (kind == STR and isinstance(expected, ChoiceOf))
-    if casts or (
-        isinstance(kind, ListOf) and isinstance(expected, ListOf) and kind.inner == expected.inner
-    ):
+    if kind == ANY or (is_text(kind) and isinstance(expected, ChoiceOf)) or _same(kind, expected):
         bare = f"({text})" if isinstance(node, Binary) else text
-        return _replaced(node, f"{bare} as {type_label(expected)}", "which is checked when it runs")
+        shown = bare if _short(bare) == bare else "…"
+        cast = f" as {_operand(expected)}"
+        help_ = f"write `{shown}{cast}`, which is checked when it runs"
+        return help_, Edit(node.at, node.end, f"{bare}{cast}")
     match kind, expected:
         case Plain(name="int" | "str" | "money" | "duration"), Plain(name="float"):
             return _replaced(node, f"float({text})")
@@ -167,22 +208,63 @@ def _converted(node: Expr, kind: Type, expected: Type, text: str) -> tuple[str, 
             return _replaced(node, f"int({text})")
         case Plain(name="int" | "float" | "bool" | "money" | "duration"), Plain(name="str"):
             return _replaced(node, f"str({text})")
-        case ListOf() | Plain(name="str"), Plain(name="bool"):
-            return f"write `len({_short(text)}) > 0`", None
-        case Plain(name="int"), Plain(name="bool"):
-            return f"write `{_short(text)} != 0`", None
+        case _, Plain(name="bool"):
+            return _tested(node, kind, text)
         case _:
             return "", None
+
+
+def _tested(node: Expr, kind: Type, text: str) -> tuple[str, Edit | None]:
+    """Return a comparison in place of a value that is no bool."""
+    match kind:
+        case ListOf() | MapOf():
+            written = f"len({text}) > 0"
+        case Plain(name="str"):
+            written = f'{text} != ""'
+        case Plain(name="int"):
+            written = f"{text} != 0"
+        case OptionalOf():
+            written = f"{text} != null"
+        case _:
+            return "", None
+    if isinstance(node, Binary | Ask):
+        return f"compare it: `{_short(written)}`", None
+    return _replaced(node, written)
+
+
+def _same(kind: Type, expected: Type) -> bool:
+    """Whether only lengths are different."""
+    match kind, expected:
+        case (ListOf(inner=one), ListOf(inner=other)) | (MapOf(inner=one), MapOf(inner=other)):
+            return unbounded(one) == unbounded(other)
+        case _:
+            return is_text(kind) and is_text(expected)
+
+
+def _operand(kind: Type) -> str:
+    """The type behind `as`: in parentheses where the `;` of a size could be read as an end."""
+    return f"({type_label(kind)})" if is_text(kind) and kind != STR else type_label(kind)
 
 
 def _literal(node: Text | ListLit | MapLit, expected: Type) -> tuple[str, Edit | None]:
     """What was written itself has to change."""
     if isinstance(node, ListLit) and isinstance(expected, ListOf):
         return f"it has {len(node.items)} items, {expected.most} fit", None
+    if isinstance(node, MapLit) and isinstance(expected, MapOf):
+        return f"it has {len(node.pairs)} keys, {expected.most} fit", None
+    if isinstance(node, Text) and isinstance(expected, Plain) and expected.most is not None:
+        return _shortened(node, expected.most)
     word = node.parts[0] if isinstance(node, Text) and len(node.parts) == 1 else ""
     if isinstance(word, str) and word.isdecimal() and word.isascii() and expected in (INT, FLOAT):
         return _replaced(node, word)
     return "", None
+
+
+def _shortened(node: Text, most: int) -> tuple[str, Edit | None]:
+    literal = constant_text(node)
+    if literal is not None:
+        return f"it has {len(literal)} characters, {most} fit", None
+    return f"cut it: `str::slice(…, 0, {most}) as (str; {most})`", None
 
 
 def _replaced(node: Expr, written: str, why: str = "") -> tuple[str, Edit | None]:
@@ -214,11 +296,9 @@ def _whole(body: BodyCheck, node: Whole, expected: Type | None) -> Type:
             "number-too-large", node, "an int has 64 bits", f"the largest is {_LARGEST}"
         )
         return UNKNOWN
-    return (
-        FLOAT
-        if expected is not None and without_null(body.type_variables.seen(expected)) == FLOAT
-        else INT
-    )
+    if expected is None or body.program.exact:
+        return INT
+    return FLOAT if without_null(body.type_variables.seen(expected)) == FLOAT else INT
 
 
 def _money(body: BodyCheck, node: MoneyLit, _want: Type | None) -> Type:
@@ -226,8 +306,9 @@ def _money(body: BodyCheck, node: MoneyLit, _want: Type | None) -> Type:
         body.reports.error(
             "period-outside-budget",
             node,
-            "only the `budget` of an agent has a period",
-            "leave it out here",
+            "a period is for what outlives a run, and this ends with it",
+            f"leave it out here, or write it for an agent: `budget {body.source(node)}` holds for "
+            "all runs together",
             Edit(node.at, node.end, body.source(node).partition("/")[0].rstrip()),
         )
     return MONEY
@@ -238,13 +319,24 @@ def _word(_body: BodyCheck, node: Word, _want: Type | None) -> Type:
 
 
 def _text(body: BodyCheck, node: Text, expected: Type | None) -> Type:
+    before = ""
     for part in node.parts:
         if not isinstance(part, str):
-            usable(body, part, infer(body, part))
+            kind = infer(body, part)
+            usable(body, part, kind)
+            if before.endswith("$") and kind == STR and not body.program.exact:
+                # Of `${name}` the `$` is text, wanted before an amount, hardly before a text.
+                written = f"{{{body.source(part)}}}"
+                at = body.names.unit.text.rfind("$", 0, part.at)
+                message = f"the `$` before `{written}` is part of the text"
+                body.reports.warn(
+                    "dollar-in-text", part, message, f"write `{written}`", Edit(at, at + 1, "")
+                )
+        before = part if isinstance(part, str) else ""
     wanted = None if expected is None else without_null(body.type_variables.seen(expected))
     literal = constant_text(node)
     if not isinstance(wanted, ChoiceOf) or literal is None:
-        return STR
+        return Plain("str", _length(body, node)) if wants_length(body, expected) else STR
     if literal in wanted.choices:
         return wanted
     close = closest_name(literal, wanted.choices)
@@ -256,6 +348,17 @@ def _text(body: BodyCheck, node: Text, expected: Type | None) -> Type:
         Edit(node.at, node.end, f'"{close}"') if close else None,
     )
     return UNKNOWN
+
+
+def _length(body: BodyCheck, node: Text) -> int | None:
+    """Return how many characters a text has at most; None if one of its parts has no bound."""
+    total = 0
+    for part in node.parts:
+        more = len(part) if isinstance(part, str) else longest_text(body.program.types[id(part)])
+        if more is None:
+            return None
+        total += more
+    return total
 
 
 def usable(body: BodyCheck, node: Expr, kind: Type) -> None:
@@ -314,7 +417,13 @@ def _joined(body: BodyCheck, item: Expr, kind: Type, what: str) -> Type:
 def _map(body: BodyCheck, node: MapLit, expected: Type | None) -> Type:
     wanted = None if expected is None else without_null(body.type_variables.seen(expected))
     seen: set[str] = set()
+    if isinstance(wanted, RecordOf):
+        _want_record(body, node, wanted)
+        return UNKNOWN
     for pair in node.pairs:
+        if isinstance(pair.key, Name) and _is_bare(body, pair.key):
+            _bare_key(body, pair.key)
+            continue
         check(body, pair.key, STR, "a key")
         literal = constant_text(pair.key)
         if literal is not None and literal in seen:
@@ -323,10 +432,7 @@ def _map(body: BodyCheck, node: MapLit, expected: Type | None) -> Type:
     if isinstance(wanted, MapOf):
         for pair in node.pairs:
             check(body, pair.value, wanted.inner, "a value of this map")
-        return MapOf(wanted.inner)
-    if isinstance(wanted, RecordOf):
-        _want_record(body, node, wanted)
-        return UNKNOWN
+        return MapOf(wanted.inner, None if wanted.most is None else len(node.pairs))
     if wanted == ANY and node.pairs:
         for pair in node.pairs:
             usable(body, pair.value, infer(body, pair.value, ANY))
@@ -337,15 +443,38 @@ def _map(body: BodyCheck, node: MapLit, expected: Type | None) -> Type:
     return MapOf(kind)
 
 
+def _is_bare(body: BodyCheck, key: Name) -> bool:
+    return body.scopes.find(key.name) is None and key.name not in body.later
+
+
+def _bare_key(body: BodyCheck, key: Name) -> None:
+    written = f'"{key.name}"'
+    body.reports.error(
+        "unknown-name",
+        key,
+        f"the keys of a map are texts, and nothing is called `{key.name}` here",
+        f"write `{written}`",
+        Edit(key.at, key.end, written),
+    )
+
+
 def _want_record(body: BodyCheck, node: MapLit, wanted: RecordOf) -> None:
-    fields = ", ".join(f"{name}: …" for name, _ in wanted.fields)
+    given: dict[str, str] = {}
     for pair in node.pairs:
         infer(body, pair.value)
+        key = pair.key.name if isinstance(pair.key, Name) else constant_text(pair.key)
+        given[key or ""] = body.source(pair.value)
+    fields = ", ".join(f"{name}: {given.get(name, '…')}" for name, _ in wanted.fields)
+    needed = {name for name, kind in wanted.fields if not isinstance(kind, OptionalOf)}
+    is_whole = needed <= given.keys() <= {name for name, _ in wanted.fields}
+    whole = ", ".join(f"{name}: {value}" for name, value in given.items())
+    written = f"{wanted.name}({whole if is_whole else fields})"
     body.reports.error(
         "map-for-record",
         node,
         f"this is a map, and a {wanted.name} is wanted",
-        f"write `{wanted.name}({fields})`",
+        f"write `{_short(written)}`",
+        Edit(node.at, node.end, written) if is_whole else None,
     )
 
 
@@ -372,6 +501,54 @@ def _build(body: BodyCheck, node: Build, expected: Type | None) -> Type:
     return ListOf(made, most if isinstance(wanted, ListOf) and wanted.most is not None else None)
 
 
+def _race(body: BodyCheck, node: Race, expected: Type | None) -> Type:
+    """The value is one of the list's items; they are computed side by side, so what one says of a
+    variable holds for no other."""
+    before = body.scopes.facts
+    if isinstance(node.of, ListLit) and not node.of.items:
+        body.reports.error(
+            "missing-argument", node, "nobody runs in this race", "write what runs: `race [a <- m]`"
+        )
+    # Where each says its own type, the first has that, though null may be stored where it goes.
+    is_said = all(isinstance(one, Ask) and one.answer is not None for one in _candidates(node))
+    is_free = is_said or expected in (None, ANY)
+    listed = infer(body, node.of, None if is_free or expected is None else ListOf(expected))
+    item = listed.inner if isinstance(listed, ListOf) else UNKNOWN
+    kind = body.type_variables.seen(item)
+    if isinstance(kind, FutureOf | StreamOf):
+        _refuse_candidate(body, node, kind)
+        kind = UNKNOWN
+    if node.where is not None:
+        body.scopes.enter()
+        body.scopes.declare(node.name, "loop", kind, node)
+        condition(body, node.where, "what stands after `if`")
+        body.scopes.leave()
+    body.scopes.facts = before
+    return kind
+
+
+def _candidates(node: Race) -> tuple[Expr, ...]:
+    """Return what is written in the list of a race."""
+    return (node.of.item,) if isinstance(node.of, Build) else node.of.items
+
+
+def _refuse_candidate(body: BodyCheck, node: Race, kind: Type) -> None:
+    """`async` is what people write who know promises of other languages."""
+    first = next(iter(_candidates(node)), node.of)
+    text, edit = body.source(first), None
+    advice = "write the sends themselves: `race [a <- m, b <- m]`"
+    if text.startswith("async "):
+        plain = text.removeprefix("async ")
+        advice, edit = f"write `{plain}`", Edit(first.at, first.end, plain)
+    body.reports.error(
+        "not-awaited",
+        first,
+        f"what runs in a race runs side by side already, this is {type_label(kind)}",
+        advice,
+        edit,
+    )
+
+
 def items_of(body: BodyCheck, node: Expr, kind: Type) -> Type:
     """Return what a loop with one name walks over."""
     kind = body.type_variables.seen(kind)
@@ -395,7 +572,7 @@ def _refuse_loop(body: BodyCheck, node: Expr, kind: Type) -> None:
         advice = f"it may be null: write `{body.source(node)} ?? []`"
     elif kind == INT:
         advice = f"write `range({body.source(node)})`"
-    elif kind == STR:
+    elif is_text(kind):
         advice = (
             f'walk its lines, `str::lines({body.source(node)})`, or characters, `str::split(…, "")`'
         )
@@ -419,4 +596,5 @@ LITERALS: dict[type, Rule] = {
     ListLit: _list,
     MapLit: _map,
     Build: _build,
+    Race: _race,
 }

@@ -1,6 +1,7 @@
 """Names, fields and items: reading them, assigning to them, and what is known afterwards (pure)."""
 
 from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, Variable, infer, without_null
+from vegakit.lang.check.foreign import foreign_value
 from vegakit.lang.check.literals import check, check_declared, is_open, null_advice
 from vegakit.lang.check.symbols import (
     AgentSymbol,
@@ -14,7 +15,7 @@ from vegakit.lang.check.symbols import (
 )
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.library import LIBRARY
-from vegakit.lang.syntax.tree import Assign, Expr, Index, Member, Name, Node
+from vegakit.lang.syntax.tree import Assign, Expr, Index, Member, Name, Node, Unary, Whole
 from vegakit.lang.types import (
     ANY,
     INT,
@@ -26,6 +27,7 @@ from vegakit.lang.types import (
     ProcessOf,
     RecordOf,
     Type,
+    is_text,
     type_label,
 )
 
@@ -49,6 +51,8 @@ def _not_a_value(body: BodyCheck, node: Name, declared: Symbol) -> None:
     advice, edit = "", None
     if isinstance(declared, RoutineSymbol):
         advice = f"to call it write `{node.name}(…)`"
+    elif body.names.unit.text[node.end : node.end + 1] == ".":
+        advice = "its settings stand where it is declared, and cannot be read"
     elif isinstance(declared, AgentSymbol | SupervisorSymbol):
         advice = f"to have a process of it write `spawn {node.name}`"
         edit = Edit(node.at, node.end, f"spawn {node.name}")
@@ -87,6 +91,9 @@ def unknown_name(body: BodyCheck, node: Name, extra: tuple[str, ...] = ()) -> No
         )
     elif node.name in body.later:
         _too_early(body, node)
+    elif (advice := foreign_value(node)) is not None:
+        message = f"nothing is called `{node.name}` here"
+        body.reports.error("unknown-name", node, message, *advice)
     else:
         known = {*body.scopes.names(), *body.names.own, *extra}
         body.reports.error(
@@ -139,11 +146,13 @@ def _field(body: BodyCheck, node: Member, of: Type) -> Type:
         case OptionalOf():
             _may_be_null(body, node.of)
         case MapOf():
+            written = f'{body.source(node.of)}["{node.name}"]'
             body.reports.error(
                 "no-field",
                 node,
-                f"{type_label(of)} has keys, not fields",
-                f'write `{body.source(node.of)}["{node.name}"]`',
+                f"{type_label(body.type_variables.full(of))} has keys, not fields",
+                f"write `{written}`",
+                Edit(node.at, node.end, written),
             )
         case _ if is_open(body, node.of, of):
             pass
@@ -151,21 +160,29 @@ def _field(body: BodyCheck, node: Member, of: Type) -> Type:
             counted = node.name in ("length", "len", "size", "count") and (
                 of == STR or isinstance(of, ListOf)
             )
-            written = f"len({body.source(node.of)})"
+            is_answer = of == STR and node.name in _ANSWERS
+            source = body.source(node.of)
+            written = f"len({source})" if counted else source if is_answer else ""
+            why = ", which is the text itself" if is_answer else ""
             body.reports.error(
                 "no-field",
                 node,
-                f"{type_label(of)} has no field `{node.name}`",
-                f"write `{written}`" if counted else "",
-                Edit(node.at, node.end, written) if counted else None,
+                f"{type_label(body.type_variables.full(of))} has no field `{node.name}`",
+                f"write `{written}`{why}" if written else "",
+                Edit(node.at, node.end, written) if written else None,
             )
     return UNKNOWN
 
 
+_ANSWERS = frozenset("output text content data response message answer result value body".split())
+"""What other libraries call the text of an answer."""
+_OF_RESPONSE = {"text": "body", "content": "body", "data": "body", "status_code": "status"}
+
+
 def _no_field(body: BodyCheck, node: Member, record: str, fields: list[str]) -> None:
     tail = Node(node.end - len(node.name), node.end)
-    close = closest_name(node.name, fields)
-    help_, edit = replacement(tail, close)
+    close = _OF_RESPONSE.get(node.name, "") if record == "Response" else ""
+    help_, edit = replacement(tail, close or closest_name(node.name, fields))
     body.reports.error(
         "no-field",
         tail,
@@ -176,7 +193,9 @@ def _no_field(body: BodyCheck, node: Member, record: str, fields: list[str]) -> 
 
 
 def _may_be_null(body: BodyCheck, node: Expr) -> None:
-    body.reports.error("may-be-null", node, "this may be null here", null_advice(body, node))
+    kind = without_null(body.type_variables.full(body.program.types.get(id(node), UNKNOWN)))
+    help_, edit = null_advice(body, node, kind)
+    body.reports.error("may-be-null", node, "this may be null here", help_, edit)
 
 
 def _index(body: BodyCheck, node: Index, _want: Type | None) -> Type:
@@ -184,12 +203,14 @@ def _index(body: BodyCheck, node: Index, _want: Type | None) -> Type:
     match of:
         case ListOf(inner=inner):
             check(body, node.index, INT, "the index of a list")
+            _not_from_the_end(body, node, "list")
             return body.type_variables.seen(inner)
         case MapOf(inner=inner):
             check(body, node.index, STR, "the key of a map")
             return body.type_variables.seen(inner)
         case _ if of == STR:
             check(body, node.index, INT, "the index of a str")
+            _not_from_the_end(body, node, "str")
             return STR
         case OptionalOf():
             infer(body, node.index)
@@ -204,6 +225,19 @@ def _index(body: BodyCheck, node: Index, _want: Type | None) -> Type:
             elif of != UNKNOWN:
                 body.reports.error("no-items", node, f"{type_label(of)} has no items")
     return UNKNOWN
+
+
+def _not_from_the_end(body: BodyCheck, node: Index, module: str) -> None:
+    """Refuse `xs[-1]`, which is no item: brackets do not count from the end."""
+    if isinstance(node.index, Unary) and isinstance(node.index.of, Whole) and node.index.of.value:
+        written = f"{module}::at({body.source(node.of)}, {body.source(node.index)})"
+        body.reports.error(
+            "negative-index",
+            node.index,
+            "an index in brackets counts from 0, and not from the end",
+            f"write `{written}`",
+            Edit(node.at, node.end, written),
+        )
 
 
 def _say_what(body: BodyCheck, node: Expr, of: Expr, shape: str) -> None:
@@ -231,6 +265,7 @@ def assign(body: BodyCheck, node: Assign) -> None:
         return
     if isinstance(node.target, Name):
         kind, what = variable.type, f"`{variable.name}`"
+        body.targets[id(node.value)] = variable.name
         body.program.names[id(node.target)] = NameKind.VARIABLE
         body.program.types[id(node.target)] = kind
     else:
@@ -300,12 +335,13 @@ def _outside(body: BodyCheck, target: Expr, variable: Variable) -> None:
 
 def _target(body: BodyCheck, target: Expr) -> Type:
     """The declared type of the place: what is known of it now does not bind what it gets."""
-    kind = infer(body, target)
+    infer(body, target)
+    kind = body.program.types[id(target)]  # with the length that a text may have there
     if isinstance(target, Member):
         of = body.program.types.get(id(target.of), UNKNOWN)
         if isinstance(of, RecordOf):
             return dict(of.fields).get(target.name, UNKNOWN)
-    if isinstance(target, Index) and body.program.types.get(id(target.of)) == STR:
+    if isinstance(target, Index) and is_text(body.program.types.get(id(target.of), UNKNOWN)):
         body.reports.error(
             "not-assignable", target, "a str has no items to assign", "build a new str"
         )

@@ -9,15 +9,18 @@ from vegakit.lang.check.context import (
     Rule,
     infer,
     is_json,
+    longest_text,
     merged,
     without_null,
 )
+from vegakit.lang.check.foreign import number_beside_unit, text_operand
 from vegakit.lang.check.literals import check, constant_text, is_open, refuse, usable
 from vegakit.lang.check.names import process_name, process_of
 from vegakit.lang.check.resolution import written
-from vegakit.lang.check.settings import RULES, check_settings
+from vegakit.lang.check.settings import check_rules
 from vegakit.lang.check.symbols import (
     AgentSymbol,
+    RoutineSymbol,
     SupervisorSymbol,
     closest_name,
     described,
@@ -56,6 +59,7 @@ from vegakit.lang.types import (
     ProcessOf,
     StreamOf,
     Type,
+    is_text,
     type_label,
 )
 
@@ -104,8 +108,8 @@ def _combined(body: BodyCheck, node: Binary, left: Type, expected: Type | None) 
     if node.op == "in":
         return _within(body, node, left)
     hint = left if left == FLOAT or isinstance(left, ListOf | MapOf) else expected
-    if isinstance(hint, ListOf):
-        hint = ListOf(hint.inner, 0 if hint.most is not None else None)
+    if isinstance(hint, ListOf | MapOf):
+        hint = type(hint)(hint.inner, 0 if hint.most is not None else None)
     right = infer(body, node.right, hint)
     if UNKNOWN in (left, right):
         return BOOL if node.op in ("<", "<=", ">", ">=") else UNKNOWN
@@ -116,7 +120,10 @@ def _combined(body: BodyCheck, node: Binary, left: Type, expected: Type | None) 
 
 
 def _as_floats(body: BodyCheck, node: Binary, left: Type, right: Type) -> tuple[Type, Type]:
-    """A whole number beside a float is one: `2 * x`."""
+    """A whole number beside a float is one: `2 * x`. An exact one stays what it is, and the machine
+    compares the two as numbers."""
+    if body.program.exact:
+        return left, right
     if left == INT and right == FLOAT and _is_whole(node.left):
         _retype(body, node.left)
         return FLOAT, FLOAT
@@ -139,11 +146,13 @@ def _retype(body: BodyCheck, node: Expr) -> None:
 
 
 def _as_text(kind: Type) -> Type:
-    return STR if isinstance(kind, ChoiceOf) else kind
+    return STR if isinstance(kind, ChoiceOf) or is_text(kind) else kind
 
 
 def _arithmetic(body: BodyCheck, node: Binary, left: Type, right: Type) -> Type:
     found = _ARITHMETIC.get((node.op, _as_text(left), _as_text(right)))
+    if found == STR and any(is_text(kind) and kind != STR for kind in (left, right)):
+        return Plain("str", _sum(longest_text(left), longest_text(right)))
     if found is not None:
         return found
     if node.op == "+" and isinstance(left, ListOf) and isinstance(right, ListOf):
@@ -151,7 +160,7 @@ def _arithmetic(body: BodyCheck, node: Binary, left: Type, right: Type) -> Type:
     if node.op == "+" and isinstance(left, MapOf) and isinstance(right, MapOf):
         inner = body.type_variables.joined(left.inner, right.inner)
         if inner is not None:
-            return MapOf(inner)
+            return MapOf(inner, _sum(left.most, right.most))
     return _no_such(body, node, left, right)
 
 
@@ -159,8 +168,11 @@ def _both_lists(body: BodyCheck, node: Binary, left: ListOf, right: ListOf) -> T
     inner = body.type_variables.joined(left.inner, right.inner)
     if inner is None:
         return _no_such(body, node, left, right)
-    bounded = left.most is not None and right.most is not None
-    return ListOf(inner, (left.most or 0) + (right.most or 0) if bounded else None)
+    return ListOf(inner, _sum(left.most, right.most))
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _no_such(body: BodyCheck, node: Binary, left: Type, right: Type) -> Type:
@@ -180,9 +192,18 @@ def _fixed(body: BodyCheck, node: Binary, left: Type, right: Type) -> tuple[str,
         text = body.source(node.right)
         return f"to add one item write `[{text}]`", Edit(node.right.at, node.right.end, f"[{text}]")
     texts = (_as_text(left) == STR, _as_text(right) == STR)
-    if any(texts) and not all(texts) and {left, right} & {INT, FLOAT} and node.op != "+":
+    numbers = {left, right} & {INT, FLOAT}
+    if any(texts) and not all(texts) and numbers and node.op in "*%":
+        return text_operand(body, node, left)
+    if any(texts) and not all(texts) and numbers and node.op != "+":
         side, to = (node.left if texts[0] else node.right), type_label(right if texts[0] else left)
         return f"write `{to}({body.source(side)})`", _wrapped(body, side, to)
+    if numbers and {left, right} & {MONEY, DURATION}:
+        return number_beside_unit(body, node, left, right)
+    if node.op == "-" and isinstance(left, ListOf) and isinstance(right, ListOf):
+        one, other = body.source(node.left), body.source(node.right)
+        written = f"[for x in {one} if not (x in {other}) {{ x }}]"
+        return f"write `{written}`", Edit(node.at, node.end, written)
     if node.op == "+" and any(texts):
         side = node.right if texts[0] else node.left
         text = body.source(side)
@@ -350,6 +371,15 @@ def _ask(body: BodyCheck, node: Ask, _want: Type | None) -> Type:
 
 
 def _addressed(body: BodyCheck, node: Ask) -> bool:
+    if isinstance(node.to, Name) and isinstance(
+        found := None if body.scopes.find(node.to.name) else body.names.find(node.to.name),
+        RoutineSymbol,
+    ):
+        called = f"{node.to.name}({body.source(node.message)})"
+        message = f"`{node.to.name}` is {described(found)}, which is called"
+        edit = Edit(node.at, node.end, called)
+        body.reports.error("not-an-agent", node.to, message, f"write `{called}`", edit)
+        return False
     if isinstance(node.to, Name) and _is_unknown(body, node.to):
         _no_agent(body, node.to, "agent")
         return True
@@ -389,7 +419,11 @@ def _not_an_agent(body: BodyCheck, node: Ask, to: Type) -> None:
     else:
         advice, edit = "send to the name of an agent, or to what `spawn` gave", None
     body.reports.error(
-        "not-an-agent", node, f"the left side is not an agent, it is {type_label(to)}", advice, edit
+        "not-an-agent",
+        node.to,
+        f"the left side is not an agent, it is {type_label(body.type_variables.full(to))}",
+        advice,
+        edit,
     )
 
 
@@ -445,7 +479,7 @@ def _spawn(body: BodyCheck, node: Spawn, _want: Type | None) -> Type:
     if node.under is not None:
         _supervised(body, node.under)
     if node.rules is not None:
-        check_settings(body.program, node.rules, RULES, "`supervised by`")
+        check_rules(body.program, node.rules, "`supervised by`")
     declared = body.names.find(node.agent.name)
     if isinstance(declared, AgentSymbol | SupervisorSymbol):
         handle = process_name(body, node.agent, declared)
@@ -481,17 +515,22 @@ def _supervised(body: BodyCheck, node: Expr) -> None:
         )
 
 
+_NO_WAIT = "there is nothing to wait for"
+
+
 def _await(body: BodyCheck, node: Await, _want: Type | None) -> Type:
     kind = infer(body, node.of)
     if isinstance(kind, FutureOf):
         return body.type_variables.seen(kind.inner)
     if kind != UNKNOWN and not is_open(body, node.of, kind):
         text = body.source(node.of)
+        if isinstance(kind, ListOf) and isinstance(body.type_variables.seen(kind.inner), FutureOf):
+            text = f"[for one in {text} {{ await one }}]"
         body.reports.error(
             "not-a-future",
             node,
             f"this is {type_label(body.type_variables.full(kind))}, "
-            "not a future: there is nothing to wait for",
+            f"not a future: {'each is waited for' if text[0] == '[' else _NO_WAIT}",
             f"write `{text}`",
             Edit(node.at, node.end, text),
         )

@@ -11,7 +11,8 @@ from vegakit.lang.check.resolution import collect
 from vegakit.lang.check.settings import (
     AGENT,
     BLOCKS,
-    RULES,
+    check_budgets,
+    check_rules,
     check_settings,
     check_value,
     unknown_setting,
@@ -53,7 +54,6 @@ from vegakit.lang.syntax.tree import (
     FnDecl,
     Grants,
     Let,
-    MoneyLit,
     Name,
     Node,
     Setting,
@@ -72,18 +72,11 @@ def check_agent(program: ProgramCheck, names: Names, decl: AgentDecl) -> None:
     for field in decl.fields:
         word = Node(field.at, field.at + len(field.name))
         if field.name in seen:
-            program.reports.error("duplicate-setting", word, f"`{field.name}` is set already")
+            message, edit = f"`{field.name}` is set already", Edit(field.at, field.end, "")
+            program.reports.error("duplicate-setting", word, message, "write it once", edit)
             continue
         seen.add(field.name)
         _field(program, names, decl, field, word)
-        if field.name == "budget" and isinstance(field.value, MoneyLit) and field.value.period:
-            program.reports.error(
-                "not-yet",
-                field.value,
-                f"the budget of an agent is for one send; one for each {field.value.period} is not"
-                " kept yet",
-                "write the amount alone, and cap what all of it spends: vega run --budget '$5'",
-            )
 
 
 def _field(
@@ -193,7 +186,7 @@ def _unknown_tool(program: ProgramCheck, names: Names, ref: ToolRef) -> None:
 
 def check_supervisor(program: ProgramCheck, names: Names, decl: SupervisorDecl) -> None:
     """Check the settings and children of a supervisor."""
-    check_settings(program, decl.settings, RULES, "a supervisor")
+    check_rules(program, decl.settings, "a supervisor")
     seen: set[str] = set()
     for child in decl.children:
         found = names.find(child.name)
@@ -261,6 +254,7 @@ def check_routine(
         _check_tool(program, decl)
     check_grants(program, decl.grants)
     goes_on = check_all(body, decl.body.body)
+    check_budgets(program, names, decl.body, getattr(decl, "budget", None))
     if goes_on and body.result not in (NOTHING, UNKNOWN):
         end = Node(decl.body.end - 1, decl.body.end)
         program.reports.error(
@@ -328,15 +322,23 @@ def check_file_body(program: ProgramCheck, names: Names, is_main: bool) -> None:
             "put the statements into a function",
         )
     elif main is not None:
+        first, advice, edit = source.body[0], "move the statements into `main`", None
+        text = names.unit.text[first.at : first.end]
+        if text.startswith("main(") or "__name__" in text:
+            advice, edit = "leave it out: `main` is run by itself", Edit(first.at, first.end, "")
         program.reports.error(
             "main-and-statements",
-            source.body[0],
+            first,
             "a program is either `fn main` or statements at top level, not both",
-            "move the statements into `main`",
+            advice,
+            edit,
         )
+        if edit is not None and len(source.body) == 1:
+            return
     body = BodyCheck(program, names, None)
     body.later = lets(source.body)
     check_all(body, source.body)
+    check_budgets(program, names, source.body, None)
     _unused(body)
 
 
@@ -411,15 +413,16 @@ def check_program(
     agents: Sequence[AgentSpec] = (),
     is_lent: bool = False,
     parse: Callable[[str, str], Parsed] = parse,
+    exact: bool = False,
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """`read` gives the text of a file below the project root; `tools` are Python functions that are
     passed in, with what they take and give if that is known, and `types` are types from there;
     `agents` are declared by who runs the program, which names them as its own, and who lends it the
     hosts and commands that it leaves open if it `is_lent` its rights;
-    `parse` makes the tree of a file. Faults of spelling are told alone: what follows from them
-    would mislead."""
+    `parse` makes the tree of a file, whose ints are `exact` if it is Python. Faults of spelling are
+    told alone: what follows from them would mislead."""
     reports = Reports(file)
-    program = ProgramCheck(reports, tools, types, is_lent=is_lent)
+    program = ProgramCheck(reports, tools, types, is_lent=is_lent, exact=exact)
     units: dict[str, Unit] = {}
     try:
         units = read_units(text, file, read, reports, parse)

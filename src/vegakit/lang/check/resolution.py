@@ -22,6 +22,7 @@ from vegakit.lang.check.symbols import (
     described,
     replacement,
 )
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.library import LIBRARY, NAMESPACES
 from vegakit.lang.syntax.tree import (
     AgentDecl,
@@ -55,6 +56,7 @@ from vegakit.lang.types import (
     MapOf,
     OptionalOf,
     Parameter,
+    Plain,
     ProcessOf,
     RecordOf,
     Type,
@@ -105,15 +107,18 @@ def _written(program: ProgramCheck, names: Names, node: TypeExpr) -> Type:
         case OptionalType(inner=inner):
             return _optional(program, names, node, inner)
         case ListType(inner=inner, most=most):
-            if most is not None and most < 1:
-                program.reports.error(
-                    "empty-list-type", node, "a list of at most 0 is always empty"
-                )
+            _not_empty(program, node, most, "list")
             return ListOf(written(program, names, inner), most)
-        case MapType(inner=inner):
-            return MapOf(written(program, names, inner))
+        case MapType(inner=inner, most=most):
+            _not_empty(program, node, most, "map")
+            return MapOf(written(program, names, inner), most)
         case ChoiceType(choices=choices):
             return _choice(program, node, choices)
+
+
+def _not_empty(program: ProgramCheck, node: TypeExpr, most: int | None, what: str) -> None:
+    if most is not None and most < 1:
+        program.reports.error("empty-type", node, f"a {what} of at most 0 is always empty")
 
 
 def _optional(program: ProgramCheck, names: Names, node: OptionalType, inner: TypeExpr) -> Type:
@@ -152,7 +157,8 @@ def _named(program: ProgramCheck, names: Names, node: NamedType) -> Type:
         )
         return UNKNOWN
     if node.name in PLAIN_TYPES:
-        return PLAIN_TYPES[node.name]
+        _not_empty(program, node, node.most, "text")
+        return PLAIN_TYPES[node.name] if node.most is None else Plain(node.name, node.most)
     _unknown(program, names, node)
     return UNKNOWN
 
@@ -167,6 +173,10 @@ def _unknown(program: ProgramCheck, names: Names, node: NamedType) -> None:
     other = _ELSEWHERE.get(node.name, "")
     if node.name in ("void", "None", "nothing", "unit"):
         help_, edit = "a function that returns nothing has no `->`", None
+        text = names.unit.text
+        arrow = text.rfind("->", 0, node.at)
+        if arrow >= 0 and not text[arrow + 2 : node.at].strip():
+            edit = Edit(len(text[:arrow].rstrip()), node.end, "")
     elif other:
         help_, edit = f"write `{other}`", replacement(node, other)[1] if other.isalpha() else None
     else:

@@ -7,7 +7,7 @@ from vegakit.lang.check.context import UNKNOWN, Access, BodyCheck, Facts, has_br
 from vegakit.lang.check.literals import check, check_declared, condition, is_open, items_of
 from vegakit.lang.check.names import assign, learn
 from vegakit.lang.check.resolution import written
-from vegakit.lang.check.settings import SESSION, check_settings, only_block
+from vegakit.lang.check.settings import SESSION, check_settings
 from vegakit.lang.check.symbols import CalleeKind, closest_name, described, replacement
 from vegakit.lang.diagnostics import Edit, count_steps
 from vegakit.lang.library import BUILTIN_ERRORS, CATCHABLE, ENDS, LIBRARY, VEGA_ERRORS
@@ -31,6 +31,7 @@ from vegakit.lang.syntax.tree import (
     Name,
     Node,
     Parallel,
+    Race,
     Return,
     Session,
     Spawn,
@@ -54,6 +55,7 @@ from vegakit.lang.types import (
     ProcessOf,
     StreamOf,
     Type,
+    is_text,
     type_label,
 )
 
@@ -129,7 +131,14 @@ def _inferred(body: BodyCheck, node: Let) -> Type:
         return UNKNOWN
     if kind == NULL:
         return OptionalOf(body.type_variables.fresh())
+    if is_text(kind) and _is_fixed(body, node.name):
+        return body.program.types[id(node.value)]
     return ListOf(kind.inner) if isinstance(kind, ListOf) and kind.most == 0 else kind
+
+
+def _is_fixed(body: BodyCheck, name: str) -> bool:
+    """Whether nothing is assigned to it later, so that it keeps the length of its first value."""
+    return body.owner is not None and name not in body.program.assigned.within(body.owner.body)
 
 
 def shadows(body: BodyCheck, node: Node, name: str) -> None:
@@ -170,7 +179,7 @@ def _expression(body: BodyCheck, node: ExprStmt) -> bool:
             f"to assign write `{value.left.name} = {body.source(value.right)};`",
             Edit(at, at + 2, "=") if at >= 0 else None,
         )
-    elif not isinstance(value, Call | Ask | Spawn | Await) and kind != UNKNOWN:
+    elif not isinstance(value, Call | Ask | Spawn | Await | Race) and kind != UNKNOWN:
         body.reports.warn("no-effect", node, "this has no effect")
     return not (callee and callee.kind is CalleeKind.LIBRARY and callee.name in ENDS)
 
@@ -333,7 +342,7 @@ def _raised_in(body: BodyCheck, block: Block) -> str:
     found: set[str] = set()
     for node in below(block):
         kind = body.program.types.get(id(node))
-        if isinstance(node, Ask | Spawn | Await) or isinstance(kind, FutureOf | StreamOf):
+        if isinstance(node, Ask | Spawn | Await | Race) or isinstance(kind, FutureOf | StreamOf):
             found |= {*VEGA_ERRORS}
         elif isinstance(node, Call):
             found |= {*_raised_by(body, node).split()}
@@ -370,9 +379,6 @@ def _word_of(body: BodyCheck, node: Catch) -> Node:
 def _session(body: BodyCheck, node: Session) -> bool:
     check(body, node.budget, MONEY, "the budget")
     check_settings(body.program, node.settings, SESSION, "a session")
-    for setting in node.settings:
-        if setting.name == "on_exceed" and isinstance(setting.value, Name):
-            only_block(body.program, setting.value)
     return guarded(
         body, node.body, node.catches, lambda: check_block(body, node.body), "BudgetExceeded"
     )

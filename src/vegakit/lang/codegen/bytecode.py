@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from msgspec import Struct
 
+from vegakit.lang.syntax.lexer import money_text
 from vegakit.lang.types import Type
 
 
@@ -113,6 +114,8 @@ class Op(IntEnum):
     )
     PAR_JOIN = 0xC2, "r", "wait for group r; the earliest error in program order wins"
     TASK_END = 0xC3, "", "this task is done"
+    RACE_BEGIN = 0xC4, "w", "w = a new group of tasks of which the first that wins ends the others"
+    RACE_WON = 0xC5, "s", "this task is done, and wins its race unless another has"
 
 
 # What the compiler makes and the machine runs: a module of functions and declarations.
@@ -211,19 +214,25 @@ class AgentSpec(Struct, frozen=True, omit_defaults=True):
     effort: str = ""
 
     @property
+    def allowance(self) -> str | None:
+        """Return its budget as it is written: `$5` or `$5/day`."""
+        return None if self.budget is None else money_text(self.budget, self.period)
+
+    @property
     def models(self) -> tuple[str, ...]:
         """Return all models that it may ask, in order."""
         return self.model, *self.fallbacks
 
 
-class SupervisorSpec(Struct, frozen=True):
-    """A supervisor as declared, with defaults filled in."""
+class SupervisorSpec(Struct, frozen=True, omit_defaults=True):
+    """A supervisor as declared, with defaults filled in; `backoff` is as in a retry."""
 
     name: str
     strategy: str
     max_restarts: int
     window_ms: int
     children: tuple[str, ...]
+    backoff: list[Any] | None = None
 
 
 class Module(Struct, frozen=True):

@@ -27,7 +27,7 @@ from vegakit.lang.codegen.writer import (
 )
 from vegakit.lang.diagnostics import count_steps, step_limit
 from vegakit.lang.syntax import tree
-from vegakit.lang.types import NOTHING, StreamOf, Type
+from vegakit.lang.types import NOTHING, MapOf, StreamOf, Type
 from vegakit.records import digest128
 
 # Statements. What is open around a statement (loops, budget scopes, handlers) is closed on every
@@ -78,6 +78,10 @@ def _write_assign(w: Writer, node: tree.Assign) -> None:
         made = w.register()
         if isinstance(step, tree.Index):
             w.emit(Op.WITH_INDEX, made, holder, key, new)
+            of = w.program.checked.types[id(step.of)]
+            if isinstance(of, MapOf) and of.most is not None:  # it may have got one key more
+                made, changed = w.register(), made
+                w.emit(Op.CAST, made, changed, w.program.pools.type(of))
         else:
             w.emit(Op.WITH_FIELD, made, holder, w.program.pools.constant(step.name), new)
         new = made

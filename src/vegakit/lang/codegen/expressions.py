@@ -11,7 +11,19 @@ from vegakit.lang.codegen.writer import Label, Writer, confirm, settings_of
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.syntax import tree
-from vegakit.lang.types import FILE, FLOAT, STR, FutureOf, ListOf, StreamOf, Type
+from vegakit.lang.syntax.lexer import MAX_INT
+from vegakit.lang.types import (
+    DURATION,
+    FILE,
+    FLOAT,
+    INT,
+    MONEY,
+    STR,
+    FutureOf,
+    ListOf,
+    StreamOf,
+    Type,
+)
 
 _PLAIN = {
     "+": Op.ADD,
@@ -90,11 +102,23 @@ def _put_map(w: Writer, node: tree.MapLit, into: int) -> None:
 
 
 def _put_built(w: Writer, node: tree.Build, into: int) -> None:
-    items, rounds, made = w.register(), w.register(), w.register()
+    made = w.register()
+    w.emit(Op.LIST, made, [])
+
+    def append(build: tree.Build) -> None:
+        one = w.register()
+        w.emit(Op.LIST, one, [value(w, build.item)])
+        w.emit(Op.ADD, made, made, one)
+
+    _put_rounds(w, node, append)
+    w.emit(Op.MOVE, into, made)
+
+
+def _put_rounds(w: Writer, node: tree.Build, each: Callable[[tree.Build], None]) -> None:
+    items, rounds = w.register(), w.register()
     w.emit(Op.ITEMS, items, value(w, node.over))
     confirm(w, node, items)
     w.constant(-1, rounds)
-    w.emit(Op.LIST, made, [])
     again, after = Label(), Label()
     with w.block():
         item = w.declare(node.name)
@@ -103,16 +127,55 @@ def _put_built(w: Writer, node: tree.Build, into: int) -> None:
         w.rounds.append(rounds)
         if node.where is not None:
             w.emit(Op.JUMP_IF_NOT, value(w, node.where), again)
-        one = w.register()
-        w.emit(Op.LIST, one, [value(w, node.item)])
-        w.emit(Op.ADD, made, made, one)
+        each(node)
         w.rounds.pop()
         w.emit(Op.JUMP, again)
     w.here(after)
-    w.emit(Op.MOVE, into, made)
+
+
+def _put_race(w: Writer, node: tree.Race, into: int) -> None:
+    """Each candidate is a task that wins when it has its value and that is good."""
+    group, won = w.register(), w.register()
+    site = w.site(node)
+    w.constant(None, won)
+    w.emit(Op.RACE_BEGIN, group)
+
+    def start(item: tree.Expr) -> None:
+        label = Label()
+        w.emit(Op.PAR_SPAWN, group, label, [won])
+        w.behind(label, lambda: _put_candidate(w, node, item, won, site))
+
+    if isinstance(node.of, tree.Build):
+        _put_rounds(w, node.of, lambda build: start(build.item))
+    else:
+        for item in node.of.items:
+            start(item)
+    w.emit(Op.PAR_JOIN, group)
+    w.emit(Op.MOVE, into, won)
+
+
+def _put_candidate(w: Writer, node: tree.Race, item: tree.Expr, won: int, site: int) -> None:
+    put(w, item, won)
+    lost = Label()
+    if node.where is not None:
+        with w.block():
+            w.emit(Op.MOVE, w.declare(node.name), won)
+            w.emit(Op.JUMP_IF_NOT, value(w, node.where), lost)
+    w.at(node)
+    w.emit(Op.RACE_WON, site)
+    w.here(lost)
 
 
 def _put_unary(w: Writer, node: tree.Unary, into: int) -> None:
+    """The smallest int has no positive one to be made of."""
+    match node.of:
+        case tree.Whole(value=number) if (
+            number > MAX_INT and w.program.checked.types[id(node.of)] == INT
+        ):
+            w.constant(-number, into)
+            return
+        case _:
+            pass
     w.emit(Op.NOT if node.op == "not" else Op.NEG, into, value(w, node.of))
 
 
@@ -196,12 +259,36 @@ def _put_library(w: Writer, node: tree.Call, name: str, args: list[int], into: i
         case "process::exit":
             w.emit(Op.EXIT, args[0])
         case _ if LIBRARY[name].kind == "pure":
+            if name == "list::sum":
+                args = [_with_zero(w, node, args[0])]
             w.emit(Op.LIBRARY, into, pools.constant(name), args)
             return
         case _:
             w.emit(Op.HOST, into, pools.constant(name), args, w.site(node))
             return
     w.constant(None, into)
+
+
+_ZEROS: dict[Type, Any] = {
+    INT: 0,
+    FLOAT: 0.0,
+    MONEY: {"$": "money", "of": 0},
+    DURATION: {"$": "duration", "of": 0},
+}
+
+
+def _with_zero(w: Writer, node: tree.Call, items: int) -> int:
+    """Return the register of a list to add up, with a zero before its items: a list that is empty
+    when the program runs does not say of what it is the sum."""
+    of, given = w.program.checked.types[id(node)], node.args[0]
+    # Programs in Python, whose `sum` begins with 0, write `[0] + items`: that is never empty.
+    first = given.left if isinstance(given, tree.Binary) else given
+    if of not in _ZEROS or (isinstance(first, tree.ListLit) and first.items):
+        return items
+    zero, whole = w.register(), w.register()
+    w.emit(Op.LIST, zero, [w.constant(_ZEROS[of])])
+    w.emit(Op.ADD, whole, zero, items)
+    return whole
 
 
 def _put_ask(w: Writer, node: tree.Ask, into: int) -> None:
@@ -276,6 +363,7 @@ _PUT: dict[type[Any], Callable[[Writer, Any, int], None]] = {
     tree.ListLit: _put_list,
     tree.MapLit: _put_map,
     tree.Build: _put_built,
+    tree.Race: _put_race,
     tree.Unary: _put_unary,
     tree.Binary: _put_binary,
     tree.Member: _put_member,

@@ -82,11 +82,13 @@ def type_problem(kind: types.Type, depth: int = 0) -> str:
     if depth > _MAX_DEPTH:
         return "is nested too deep"
     match kind:
-        case types.Plain(name=name):
+        case types.Plain(name=name, most=most):
+            if most is not None and (most < 0 or name != "str"):
+                return "has a bound that it cannot have"
             return "" if name in _PLAIN else "has no such name"
-        case types.ListOf(inner=inner, most=most):
+        case types.ListOf(inner=inner, most=most) | types.MapOf(inner=inner, most=most):
             return "has a negative bound" if (most or 0) < 0 else type_problem(inner, depth + 1)
-        case types.OptionalOf(inner=inner) | types.MapOf(inner=inner) | types.FutureOf(inner=inner):
+        case types.OptionalOf(inner=inner) | types.FutureOf(inner=inner):
             return type_problem(inner, depth + 1)
         case types.RecordOf(fields=fields):
             if len({name for name, _ in fields}) != len(fields):
@@ -110,7 +112,7 @@ _MAX_HANDLERS = 1_000
 _MAX_NAME = 200
 _MAX_CALL = 2_000
 """A tool, with the names of its arguments."""
-_ENDS = (Op.JUMP, Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END)
+_ENDS = (Op.JUMP, Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END, Op.RACE_WON)
 """Compared one by one: a list may stand where an instruction belongs, and has no hash."""
 
 

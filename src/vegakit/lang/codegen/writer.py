@@ -208,6 +208,7 @@ def supervisor_of(decl: tree.SupervisorDecl, checked: Checked) -> SupervisorSpec
         settings.get("max_restarts", _MAX_RESTARTS),
         settings.get("window", _WINDOW_MS),
         tuple(checked.full_names[id(child)] for child in decl.children),
+        settings.get("backoff"),
     )
 
 

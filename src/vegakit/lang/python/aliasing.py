@@ -209,7 +209,8 @@ class _Walk:
             self._made.add(name)
             self._scopes[-1][name] = _Made(node, loops)
         else:
-            self._give(name, f"on line {_line(node)} it may be given a shared one", loops)
+            got = f"on line {_line(node)} it got a value that something else may hold"
+            self._give(name, got, loops)
 
     def _give(self, name: str, why: str, loops: _Loops) -> None:
         for scope in self._scopes:
@@ -245,6 +246,8 @@ class _Walk:
                 yield from self._walked_over(inner)
             case ast.Call(func=ast.Attribute(attr="keys" | "values" | "items", value=inner)):
                 yield from self._walked_over(inner)
+            case ast.Call(func=ast.Name(id="range")):
+                pass
             case _ if not self._is_fresh(over):
                 yield from (one for one in ast.walk(over) if isinstance(one, ast.Name))
             case _:
@@ -264,6 +267,10 @@ class _Walk:
                 return True
             case ast.Call(func=ast.Name(id=name)):
                 return name in _MADE or name in self._makers
+            case ast.Call(func=ast.Attribute(attr="cast", value=of), args=[one, *_]) if _is_vega(
+                of
+            ):
+                return self._is_fresh(one)
             case ast.Call(func=ast.Attribute(attr=name, value=of)):
                 return name not in _HANDED_ON if _is_vega(of) else name in _MAKERS
             case _:

@@ -6,12 +6,17 @@ import ast
 
 from vegakit.lang.python.analysis import (
     definitely_assigned,
-    is_natural,
     is_pure,
     is_read_before_assignment,
     target_root,
 )
-from vegakit.lang.python.context import FunctionContext, check_variable_name, expression
+from vegakit.lang.python.context import (
+    FunctionContext,
+    RefusedError,
+    check_variable_name,
+    expression,
+)
+from vegakit.lang.python.expressions import is_place
 from vegakit.lang.python.subset import BINARY
 from vegakit.lang.python.types import kind_of, space_of, type_of
 from vegakit.lang.syntax import tree
@@ -169,12 +174,15 @@ def _owned(
     body: FunctionContext, node: ast.stmt, what: str, written: str, *, is_whole: bool = False
 ) -> None:
     why = body.shared.get(id(node), "")
+    if why and what.strip("`") in body.unread:
+        raise RefusedError
     if why:
+        after = ", and return it: who called takes it from there" if "caller" in why else ""
         body.refuse(
             "python-in-place",
             node,
             f"this changes {what} in place, and {why}: in Python the change would be seen there",
-            f"make a new one: `{written}`",
+            f"make a new one: `{written}`{after}",
             body.file.replaced(node, written) if is_whole else None,
         )
 
@@ -212,7 +220,7 @@ def _index(body: FunctionContext, target: ast.Subscript, of: tree.Expr) -> tree.
             "one item is replaced, at an index that calls nothing",
             "give the index a name first",
         )
-    at, proven = expression(body, target.slice), is_natural(target.slice, body.natural)
+    at, proven = expression(body, target.slice), is_place(body, target)
     match target.slice:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as back)) if (
             space_of(body, target.value) == "list"

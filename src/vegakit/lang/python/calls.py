@@ -3,19 +3,39 @@
 import ast
 from typing import NamedTuple
 
-from vegakit.lang.diagnostics import did_you_mean
+from vegakit.lang.diagnostics import Edit, did_you_mean, nearest
 from vegakit.lang.library import VEGA_ERRORS
 from vegakit.lang.python.analysis import is_pure
-from vegakit.lang.python.context import FunctionContext, FunctionHead, RecordHead, Rule, expression
+from vegakit.lang.python.context import (
+    FunctionContext,
+    FunctionHead,
+    RecordHead,
+    RefusedError,
+    Rule,
+    expression,
+    with_imports,
+)
 from vegakit.lang.python.expressions import is_made_list, items_in, library, loop_source, text_value
+from vegakit.lang.python.foreign import refuse_foreign, refuse_running
 from vegakit.lang.python.operators import method, plain_arguments
-from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
+from vegakit.lang.python.sends import (
+    METHODS_OF_PROCESSES,
+    is_vega,
+    parameter_of,
+    race,
+    send,
+    spawn,
+    vega_call,
+)
 from vegakit.lang.python.subset import BUILTIN_EDITS, FUNCTIONS, NO_BUILTINS
 from vegakit.lang.python.types import kind_of
 from vegakit.lang.syntax import tree
 
 
 def _call(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    if body.file.means(node.func, "vegakit.race"):
+        return race(body, node)
+    refuse_foreign(body, node)
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             expression(body, arg)
@@ -57,6 +77,8 @@ def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.Ex
 
 def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.Expr:
     file, name = body.file, callee.id
+    if name in file.unread or name in body.unread:
+        raise RefusedError
     if name in _BUILT:
         return _BUILT[name](body, node)
     if name in FUNCTIONS:
@@ -65,18 +87,20 @@ def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.
         why, advice = NO_BUILTINS[name]
         edit = file.rewritten(node, BUILTIN_EDITS[name]) if name in BUILTIN_EDITS else None
         return file.refuse("python-builtin", callee, f"`{name}` {why}", advice, edit)
+    known = [*file.functions, *file.records, *file.agents, *{**FUNCTIONS, **_BUILT}]
+    edit = file.replaced(callee, close) if (close := nearest(name, known)) else None
     return file.refuse(
         "python-call",
         callee,
         f"there is no function `{name}`",
-        did_you_mean(
-            name, [*file.functions, *file.records, *file.agents, *{**FUNCTIONS, **_BUILT}]
-        ),
+        did_you_mean(name, known),
+        edit,
     )
 
 
 def _imported(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
     origin = body.file.imported.get(name, "")
+    refuse_running(body, node, name)
     if origin == "vegakit.spawn":
         return spawn(body, node)
     if origin.removeprefix("vegakit.") in VEGA_ERRORS:
@@ -181,6 +205,8 @@ def _has_length(node: ast.expr) -> bool:
 
 def _print(body: FunctionContext, node: ast.Call) -> tree.Expr:
     """Several values stand on one line, a blank between them."""
+    if node.keywords:
+        _print_otherwise(body, node, node.keywords[0])
     args = plain_arguments(body, node, 0, 255)
     if len(args) == 1:
         return library(body, node, "print", text_value(body, args[0]))
@@ -188,6 +214,18 @@ def _print(body: FunctionContext, node: ast.Call) -> tree.Expr:
     for number, arg in enumerate(args):
         parts += [" ", text_value(body, arg)] if number else [text_value(body, arg)]
     return library(body, node, "print", tree.Text(*body.span(node), tuple(parts)))
+
+
+def _print_otherwise(body: FunctionContext, node: ast.Call, keyword: ast.keyword) -> None:
+    """`sep=` and `end=` are no arguments here."""
+    if keyword.arg is None:
+        return
+    file, edit = body.file, None
+    advice = 'write one text: `print(f"{a}, {b}")`'
+    if keyword.arg != "sep" and node.args:
+        first, last = file.span(node.args[-1]).end, file.span(node.keywords[-1]).end
+        advice, edit = "leave it out: each `print` is a line of its own", Edit(first, last, "")
+    file.refuse("python-builtin", keyword, f"`print` has no `{keyword.arg}=` here", advice, edit)
 
 
 def _str(body: FunctionContext, node: ast.Call) -> tree.Expr:
@@ -207,6 +245,15 @@ def _least_or_most(body: FunctionContext, node: ast.Call) -> tree.Expr:
             f"write `vega.list.{name}({body.file.source(node.args[0])})`, None when it is empty",
             body.file.rewritten(node, f"vega.list.{name}({{args}})"),
         )
+    match node.args, node.keywords:
+        case [items], [ast.keyword(arg="default", value=other)]:
+            source = body.file.source
+            written = f"vega.default(vega.list.{name}({source(items)}), {source(other)})"
+            edit = body.file.written(node, written)
+            said = f"`{name}` has no `default=` here"
+            body.refuse("python-builtin", node, said, f"write `{written}`", edit)
+        case _:
+            pass
     first, *rest = (expression(body, arg) for arg in plain_arguments(body, node, 2, 255))
     for other in rest:
         first = library(body, node, f"math::{name}", first, other)
@@ -225,7 +272,7 @@ def _sum(body: FunctionContext, node: ast.Call) -> tree.Expr:
         body.refuse(
             "python-builtin",
             node,
-            "`sum` begins with the int 0, which is what it is of no floats",
+            "`sum` of an empty list is the int 0, and a float is wanted",
             f"write `{written}`",
             body.file.replaced(node, written),
         )
@@ -263,6 +310,9 @@ def _sorted(body: FunctionContext, node: ast.Call) -> tree.Expr:
     if not (flag is None or (isinstance(flag, ast.Constant) and isinstance(flag.value, bool))):
         body.refuse("python-builtin", flag, "which way round is written out", "write `True`")
     largest_first = flag is not None and ast.literal_eval(flag)
+    if "key" in said and (keys := _sorting_keys(body, node.args[0], said["key"])) is not None:
+        way = [tree.Word(*body.span(node), value=True)] if largest_first else []
+        return library(body, node, "list::sort_with", items, keys, *way)
     field = None if "key" not in said else _sorting_field(body, said["key"])
     by = [] if field is None else [field.name]
     is_down = field is not None and field.is_negative
@@ -283,6 +333,42 @@ class _SortingField(NamedTuple):
     is_negative: bool
 
 
+def _sorting_keys(body: FunctionContext, items: ast.expr, key: ast.expr) -> tree.Expr | None:
+    """Return the list of what `lambda x: …` works out for each item, None if it takes a field. The
+    items are walked twice, so they are there already."""
+    name = parameter_of(key)
+    if name is None or not isinstance(key, ast.Lambda) or _is_field(key.body, name):
+        return None
+    if isinstance(key.body, ast.Tuple):
+        body.refuse(
+            "python-builtin",
+            key.body,
+            "a key is one value here",
+            "sort twice, by the lesser one first: what is equal stays as it stood",
+        )
+    if not is_pure(items):
+        body.refuse(
+            "python-builtin",
+            items,
+            "what is sorted by a key that is worked out has a name",
+            "write `xs = …` before, and `sorted(xs, key=…)`",
+        )
+    target = ast.copy_location(ast.Name(name), key)
+    made = ast.ListComp(key.body, [ast.comprehension(target, items, [], 0)])
+    return expression(body, ast.copy_location(made, key))
+
+
+def _is_field(node: ast.expr, name: str) -> bool:
+    match node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node:
+        case (
+            ast.Attribute(value=ast.Name(id=of))
+            | ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str()))
+        ):
+            return of == name
+        case _:
+            return False
+
+
 _SORTED = "`sorted(xs)`, `sorted(xs, reverse=True)` or `sorted(xs, key=lambda x: x.field)`"
 
 
@@ -296,27 +382,19 @@ def _sorting_field(body: FunctionContext, key: ast.expr) -> _SortingField:
             pass
     match key:
         case ast.Lambda(
-            args=ast.arguments(
-                posonlyargs=[],
-                args=[ast.arg(arg=name)],
-                vararg=None,
-                kwonlyargs=[],
-                kwarg=None,
-                defaults=[],
-            ),
             body=(
                 ast.Attribute(value=ast.Name(id=of), attr=field)
                 | ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str() as field))
             ),
-        ) if of == name:
+        ) if of == parameter_of(key):
             return _SortingField(tree.Text(*body.span(key), (field,)), is_negative)
         case _:
             return body.refuse(
                 "python-builtin",
                 key,
-                "only one field can be sorted by, which is seen in the key",
-                "write `key=lambda x: x.field` or `-x.field`; sort twice for two fields, by the "
-                "lesser one first; what has to be worked out is put into a field before",
+                "what is sorted by is seen in the key",
+                "write `key=lambda x: x.field`, `-x.field` or what is worked out of `x`; sort "
+                "twice for two keys, by the lesser one first",
             )
 
 
@@ -341,7 +419,28 @@ def _by_attribute(body: FunctionContext, node: ast.Call, callee: ast.Attribute) 
         return tree.Call(*body.span(node), tree.Member(at, end, of, name), *_arguments(body, node))
     if name in METHODS_OF_PROCESSES:
         return send(body, node, callee.value, name)
+    if isinstance(callee.value, ast.Name) and callee.value.id in file.agents:
+        return _no_method_of_agents(body, node, callee)
     return method(body, node, callee)
+
+
+_ASKING = frozenset(
+    "run run_sync send call prompt chat generate invoke complete query execute message".split()
+)
+
+
+def _no_method_of_agents(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
+    file, agent, name = body.file, body.file.source(callee.value), callee.attr
+    said = f"an agent has no method `{name}`"
+    if name == "spawn":
+        given = ", ".join([agent, *map(file.source, node.args), *map(file.source, node.keywords)])
+        edit = with_imports(file, file.replaced(node, f"spawn({given})"), "spawn")
+        return file.refuse("python-method", callee, said, f"write `spawn({given})`", edit)
+    meant = "ask" if name in _ASKING else nearest(name, METHODS_OF_PROCESSES)
+    where = file.last_name(callee)
+    advice = f"write `{agent}.{meant or 'ask'}(…)`; there are ask, stream and submit"
+    edit = Edit(*where, meant) if meant else None
+    return file.refuse("python-method", where, said, advice, edit)
 
 
 def _round(body: FunctionContext, node: ast.Call) -> tree.Expr:

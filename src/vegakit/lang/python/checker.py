@@ -1,25 +1,20 @@
 """The check of a program in Python: lower it, check it like any other, then hold it to its demands
-on types (pure).
-
-Diagnostics of the checker are translated into the words of someone who writes Python.
-"""
+on types (pure)."""
 
 import ast
-import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from vegakit.lang import types
 from vegakit.lang.check.program import check_program
 from vegakit.lang.check.symbols import Checked, ReadSource
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import Diagnostic, Edit
-from vegakit.lang.python.context import Demand, SourceMap
+from vegakit.lang.python.context import Demand, PythonFile, SourceMap, with_imports
 from vegakit.lang.python.lowering import Lowered, lower
+from vegakit.lang.python.wording import python_diagnostic
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.parser import Parsed
 
@@ -60,7 +55,6 @@ class DemandQuery:
 # | `text`    | `print(x)`, f"{x}"       | `x` is str, a choice, an int, a float, money or a     |
 # |           |                          | duration                                              |
 # | `message` | what is sent             | the same, or a list of those and files                |
-# | `whole`   | `1`                      | it is not taken for a float                           |
 # | `divide`  | `a / b`                  | not of two ints that were not seen as such            |
 # | `floor`   | `a // b`, `a % b`        | of ints                                               |
 # | `index`   | `xs[i]`                  | of a dict, or `i` is never below zero                 |
@@ -77,7 +71,7 @@ class DemandQuery:
 
 
 def unmet_demands(
-    demands: Iterable[Demand], checked: Checked, text: str, file: str
+    demands: Iterable[Demand], checked: Checked, text: str, file: str, source: PythonFile
 ) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for every demand on types that does not hold."""
     source_map = SourceMap(text)
@@ -88,6 +82,8 @@ def unmet_demands(
         if problem is not None:
             span = source_map.span(demand.place)
             edit = Edit(*span, problem.replacement) if problem.replacement else None
+            if edit is not None and "vega." in edit.text:
+                edit = with_imports(source, edit, "vega")
             found[(problem.code, span.at)] = Diagnostic(
                 problem.code, problem.message, file, *span, problem.help, edit
             )
@@ -99,7 +95,7 @@ _PLAIN = (types.STR, types.INT, types.FLOAT, types.MONEY, types.DURATION)
 
 
 def _is_plain(kind: types.Type | None) -> bool:
-    return kind is None or kind in _PLAIN or isinstance(kind, types.ChoiceOf)
+    return kind is None or types.unbounded(kind) in _PLAIN or isinstance(kind, types.ChoiceOf)
 
 
 def _text(query: DemandQuery) -> UnmetDemand | None:
@@ -109,8 +105,8 @@ def _text(query: DemandQuery) -> UnmetDemand | None:
     kind = _type_in_words(query.type(query.node))
     return UnmetDemand(
         "python-text",
-        f"Python writes {kind} otherwise than Vega does",
-        f"write `{replacement}` for Vega's own words, or take it apart",
+        f"{kind} has another text in Python than in Vega",
+        f"write `{replacement}`, which is Vega's text in both",
         replacement,
     )
 
@@ -118,7 +114,7 @@ def _text(query: DemandQuery) -> UnmetDemand | None:
 def _type_in_words(kind: types.Type | None) -> str:
     match kind:
         case types.OptionalOf():
-            return "None"
+            return "what may be None"
         case types.ListOf():
             return "a list"
         case types.MapOf():
@@ -138,17 +134,6 @@ def _message(query: DemandQuery) -> UnmetDemand | None:
     if isinstance(kind, types.ListOf) and isinstance(query.place, ast.List):
         return None
     return _text(query)
-
-
-def _whole(query: DemandQuery) -> UnmetDemand | None:
-    if query.type(query.node) != types.FLOAT:
-        return None
-    return UnmetDemand(
-        "python-whole",
-        "a float is wanted here, and Python would keep this an int",
-        f"write `{query.text}.0`",
-        f"{query.text}.0",
-    )
 
 
 def _sides(query: DemandQuery) -> tuple[types.Type | None, types.Type | None, str, str]:
@@ -195,7 +180,7 @@ def _floor(query: DemandQuery) -> UnmetDemand | None:
 def _index(query: DemandQuery) -> UnmetDemand | None:
     assert isinstance(query.node, tree.Index)
     of = query.type(query.node.of)
-    if query.is_proven or not (of == types.STR or isinstance(of, types.ListOf)):
+    if query.is_proven or not (types.is_text(of) or isinstance(of, types.ListOf)):
         return None
     assert isinstance(query.place, ast.Subscript)
     one, at = query.source(query.place.value), query.source(query.place.slice)
@@ -356,7 +341,6 @@ _Rule: TypeAlias = Callable[[DemandQuery], UnmetDemand | None]
 RULES: dict[str, _Rule] = {
     "text": _text,
     "message": _message,
-    "whole": _whole,
     "divide": _divide,
     "floor": _floor,
     "index": _index,
@@ -374,130 +358,29 @@ RULES: dict[str, _Rule] = {
 }
 
 
-# Diagnostics of the checker, told to who writes Python.
+_ITEM, _KEY = "an item of this list must be", "must be a str, this is an int"
 
 
-_NONE = "test it before, `if {text} is not None:`; or write `{text} if {text} is not None else …`"
-_HELP: dict[str, str] = {
-    "any-used": "say what it is: `vega.cast({text}, Finding)`",
-    "map-for-record": "call its class: `Finding(file=…)`",
-    "may-be-null": _NONE,
-    "missing-return": "write `return …` on every way through it",
-    "missing-value": "write `return …` with a value",
-    "mixed-items": "declare a record with a field for each",
-    "needs-shell": "leave it out; `vega.exec.run(…)` gives `code`, `out` and `err`",
-    "never-raised": "leave it out; where nobody answers in time, `vega.human.ask` is None",
-    "never-awaited": "keep it, `f = …`, and take `f.result()`; or write `.ask(…)`",
-    "never-fits": "write `str(x)`, `int(x)` or `float(x)`: `vega.cast` checks, it does not convert",
-    "no-value": "a function with a result is declared with `-> T`",
-    "not-a-future": "there is nothing to wait for: leave out `.result()`",
-    "not-a-supervisor": "name one, or write `spawn(a, strategy=…, max_restarts=3)`",
-    "not-a-tool": "mark it with `@program.tool(...)`, or with `@tool(...)` if it stays Python",
-    "not-an-agent": "only an agent, or what `spawn` gave, can be called or asked",
-    "not-awaited": "write `{text}.result()`",
-    "stream-as-value": "walk it: `for chunk in …:`",
-    "typed-stream": "a stream is text: write `.ask(…, returns=…)`",
-    "unknown-tool": "declare it above the agent, with `@program.tool(...)` or `@tool(...)`",
-    "unknown-type": "write its type: `items: list[str] = []`",
-    "unwanted-value": "write its type behind the parameters: `-> str`",
-}
-_JOINED = "`and` and `or` join bools here: compare it, or write `x if x is not None else y`"
-_CHARACTERS = 'write `vega.str.lines({text})`, or `vega.str.split({text}, "")` for its characters'
-_BY_TYPE: tuple[tuple[str, str, str], ...] = (
-    ("wrong-type", "a side of", _JOINED),
-    ("wrong-type", "may be null", "test it before: `if {text} is not None:`"),
-    ("wrong-type", "null", "what may be None is declared as `T | None`"),
-    ("wrong-type", "must be a bool, this is a str", "write `{text} != \"\"`, or compare it"),
-    ("wrong-type", "must be a bool", "compare it: `len(xs) > 0`, `n != 0`, `x is not None`"),
-    ("wrong-type", "this is any", "say what it is: `vega.cast({text}, T)`"),
-    ("not-a-list", "is str", _CHARACTERS),
-    ("not-a-list", "?", "it may be None: test it before"),
-    ("not-callable", "an agent", "write `spawn(…)` for a process of it"),
-    ("not-a-value", "an agent", "to ask it write `{text}(\"…\")`, for a process `spawn({text})`"),
-)  # fmt: skip
-_RIGHT = re.compile(r"[a-z]+::[a-z_:]+")
-_VEGA = re.compile(r"\blet\b|::|<-|<~|null|\?\?|\bfn\b|\{ …|\bas \[|\bawait\b|;`|\bcatch\b")
-_LIST, _BOUNDED = re.compile(r"\[([^\[\];]+)\]"), re.compile(r"\[([^\[\];]+); (\d+)\]")
-_MAP, _OPTIONAL = re.compile(r"\{str: ([^{}]+)\}"), re.compile(r"([\w\]\)]+)\?")
-_QUOTED = re.compile(r"(`[^`]*`)")
-
-
-def python_diagnostic(found: Diagnostic, text: str) -> Diagnostic:
-    """Return a diagnostic of the checker in the words of someone who writes Python."""
-    changes: dict[str, Any] = {
-        "message": _in_python_words(found.message),
-        "help": _help(found, text[found.at : found.end]),
-        "edit": found.edit if found.edit and _fits(found.edit, text) else None,
-    }
-    return replace(found, **changes)
-
-
-def _help(found: Diagnostic, text: str) -> str:
-    if found.help.startswith("did you mean"):
-        return found.help
-    if found.code == "nothing-allowed":
-        clause, _, listed = found.help.removeprefix("add `").partition("`")[0].partition(" ")
-        return f"write it beside the rights: `{clause}={listed}`"
-    if found.code in ("missing-right", "missing-capability", "capability") or (
-        "may [" in found.help or "capabilities [" in found.help
-    ):
-        return _rights(found)
-    text = text if "\n" not in text and len(text) <= 60 else "x"
-    if found.code == "wrong-type" and (bound := _BOUNDED.search(found.message)):
-        kind = f"Annotated[list[{bound[1]}], MaxLen({bound[2]})]"
-        return f"write `vega.cast({text}, {kind})`, which is checked when it runs"
-    for code, part, advice in _BY_TYPE:
-        if found.code == code and part in found.message:
-            return advice.format(text=text)
-    if found.code == "may-be-null" and not text.replace(".", "").isidentifier():
-        return "give it a name, and test that: `if x is not None:`"
-    if found.code in _HELP:
-        return _HELP[found.code].format(text=text)
-    return "" if _VEGA.search(found.help) else _in_python_words(found.help)
-
-
-def _rights(found: Diagnostic) -> str:
-    right = _RIGHT.search(found.help) or _RIGHT.search(found.message)
-    name = right[0] if right else "fs::read"
-    if "capabilities [" in found.help:
-        return f'write it above the tool: `@program.tool(capabilities=["{name}"])`'
-    return f'write it above the function: `@program(may=["{name}"])`, or `@program.function(…)`'
-
-
-def _in_python_words(message: str) -> str:
-    """Types as Python writes them; what stands in quotes is source already."""
-    parts = _QUOTED.split(message)
-    return "".join(part if part.startswith("`") else _types(part) for part in parts)
-
-
-def _types(text: str) -> str:
-    before = ""
-    while text != before:
-        before = text
-        text = _BOUNDED.sub(r"list⟨\1⟩ of at most \2", text)
-        text = _MAP.sub(r"dict⟨str, \1⟩", text)
-        text = _LIST.sub(r"list⟨\1⟩", text)
-    text = _OPTIONAL.sub(r"\1 | None", text.replace("⟩?", "⟩ | None"))
-    text = text.replace("list, map or stream", "list, dict or stream")
-    return re.sub(r"\bnull\b", "None", text.replace("⟨", "[").replace("⟩", "]"))
-
-
-def _fits(edit: Edit, text: str) -> bool:
-    """Whether the file is still Python with it."""
-    if _VEGA.search(edit.text):
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text[: edit.at] + edit.text + text[edit.end :])
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+def _once(found: Iterable[Diagnostic], text: str) -> Iterable[Diagnostic]:
+    """Leave out what follows from what was told: the next items of a list whose first does not fit,
+    and uses of numbers as keys of a dict that was made with them."""
+    told: set[tuple[str, int]] = set()
+    has_key = False
+    for one in found:
+        if one.code == "wrong-type" and one.message.startswith(_ITEM):
+            line = text.count("\n", 0, one.at)
+            if (one.message, line) in told:
+                continue
+            told.add((one.message, line))
+        if has_key and one.message == f"the key of a map {_KEY}":
+            continue
+        has_key = has_key or one.message == f"a key {_KEY}"
+        yield one
 
 
 def _with_others(lowered: Lowered, found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return what the lowering refused, and what the checker found in other functions: where a line
-    was left out, the lines after it would be blamed for it."""
+    was left out, the lines after it would be blamed for it, unless nothing hangs on it."""
     functions = [
         one for one in lowered.source.decls if isinstance(one, tree.FnDecl | tree.ToolDecl)
     ]
@@ -506,10 +389,19 @@ def _with_others(lowered: Lowered, found: Iterable[Diagnostic]) -> tuple[Diagnos
         """Not in its head: who calls it would be blamed too."""
         return next((each for each in functions if each.body.at <= one.at < each.end), None)
 
-    faulty = [around(one) for one in lowered.diagnostics]
-    if None in faulty:
+    def in_the_way(one: Diagnostic) -> bool:
+        return not any(span.at <= one.at < span.end for span in lowered.file.left_out)
+
+    touched = [around(one) for one in lowered.diagnostics]
+    faulty = [around(one) for one in lowered.diagnostics if in_the_way(one)]
+    if None in touched:
         return lowered.diagnostics
-    others = (one for one in found if (at := around(one)) is not None and at not in faulty)
+    others = (
+        one
+        for one in found
+        if (at := around(one)) is not None
+        and at not in (touched if one.severity == "warning" else faulty)
+    )
     return tuple(sorted((*lowered.diagnostics, *others), key=lambda one: one.at))
 
 
@@ -539,11 +431,14 @@ def check_python(
         agents=agents,
         is_lent=is_lent,
         parse=lambda _text, _file: parsed,
+        exact=True,
     )
-    shown = tuple(python_diagnostic(one, text) for one in found)
+    shown = tuple(
+        python_diagnostic(one, lowered.file, lowered.source.decls) for one in _once(found, text)
+    )
     if lowered.diagnostics:
         return None, _with_others(lowered, shown)
     if checked is None:
         return None, shown
-    more = unmet_demands(lowered.demands, checked, text, file)
+    more = unmet_demands(lowered.demands, checked, text, file, lowered.file)
     return (None if more else checked), tuple(sorted((*shown, *more), key=lambda one: one.at))

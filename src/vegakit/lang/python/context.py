@@ -7,13 +7,14 @@ on types is recorded as a demand and checked later.
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from vegakit.lang.diagnostics import DiagnosticCollector, Edit, count_steps
+from vegakit.lang.library import VEGA_ERRORS
 from vegakit.lang.python.aliasing import makers_among
-from vegakit.lang.python.subset import RESERVED
+from vegakit.lang.python.subset import DECLARING, RESERVED
 from vegakit.lang.syntax import tree
 from vegakit.lang.types import Signature
 
@@ -60,6 +61,60 @@ class SourceMap:
         """Return the text of a node."""
         span = self.span(node)
         return self.text[span.at : span.end]
+
+
+# Names that are imported, and edits that import them.
+
+
+VEGA_NAMES = frozenset(
+    "Agent MaxLen Process parallel program race session spawn tool vega".split()
+) | {*VEGA_ERRORS}
+"""Names of `vegakit` that mean something in a program."""
+
+ORIGINS = {
+    **{name: module for module, names in DECLARING.items() for name in names},
+    **dict.fromkeys(VEGA_NAMES, "vegakit"),
+}
+"""Names that programs use, and the module that each is imported from."""
+
+# Edits in two places are one edit from the first to the last.
+
+
+def joined(text: str, edits: Iterable[Edit]) -> Edit | None:
+    """Return one edit that does what several do, None if there are none. They do not overlap."""
+    ordered = sorted(edits, key=lambda one: one.at)
+    if not ordered:
+        return None
+    at, made = ordered[0].at, ""
+    for one in ordered:
+        made += text[at : one.at] + one.text
+        at = one.end
+    return Edit(ordered[0].at, at, made)
+
+
+def importing(file: "PythonFile", name: str) -> Edit | None:
+    """Return the edit that imports a name, None if it is imported already."""
+    module = ORIGINS[name]
+    if file.imported.get(name) == f"{module}.{name}":
+        return None
+    for node in file.imports:
+        if node.module == module and not node.level:
+            at = file.span(node.names[-1]).end
+            return Edit(at, at, f", {name}")
+    later = [file.span(one) for one in file.imports if one.module != "__future__"]
+    if not later and file.imports:
+        at = file.span(file.imports[-1]).end
+        return Edit(at, at, f"\nfrom {module} import {name}")
+    at = later[0].at if later else 0
+    return Edit(at, at, f"from {module} import {name}\n")
+
+
+def with_imports(file: "PythonFile", edit: Edit, *names: str) -> Edit:
+    """Return an edit that also imports what its text needs."""
+    more = (made for name in names if (made := importing(file, name)) is not None)
+    made = joined(file.text, [edit, *more])
+    assert made is not None
+    return made
 
 
 # What all rules of the lowering share: one file, and one function of it.
@@ -119,12 +174,18 @@ _PLAIN = frozenset({"str", "int", "float", "bool", "money", "duration"})
 
 class PythonFile:
     """`imported` maps a name to where it comes from: `vegakit.Agent`, `typing.Literal`; `foreign`
-    are names of modules that only functions of Python may use; `tools` are those functions."""
+    those of modules that only functions of Python may use; `tools` are those functions. `unread`
+    are names whose declaration was refused, `methods` those that classes declare in vain: what
+    uses them is not blamed again. `left_out` are statements that were refused and that nothing
+    after them hangs on."""
 
     def __init__(self, text: str, findings: DiagnosticCollector) -> None:
         self.text, self.findings, self.source_map = text, findings, SourceMap(text)
         self.imported: dict[str, str] = {}
-        self.foreign: set[str] = set()
+        self.imports: list[ast.ImportFrom] = []
+        self.foreign: dict[str, str] = {}
+        self.unread: set[str] = set()
+        self.methods: set[str] = set()
         self.records: dict[str, RecordHead] = {}
         self.aliases: dict[str, tree.TypeExpr] = {}
         self.functions: dict[str, FunctionHead] = {}
@@ -133,6 +194,7 @@ class PythonFile:
         self.nodes: set[str] = set()
         self.constants: dict[str, ast.Constant] = {}
         self.tools: dict[str, Signature | None] = {}
+        self.left_out: list[SourceSpan] = []
         self.demands: list[Demand] = []
 
     def span(self, node: ast.AST) -> SourceSpan:
@@ -171,18 +233,28 @@ class PythonFile:
         """Return the edit that puts `text` in place of a node."""
         return Edit(*self.span(node), text)
 
+    def written(self, node: ast.AST, text: str) -> Edit:
+        """Return the edit that puts `text` in place of a node, and imports the library where the
+        text needs it."""
+        needs = ["vega"] if "vega." in text else []
+        return with_imports(self, self.replaced(node, text), *needs)
+
     def rewritten(self, node: ast.Call, text: str, of: ast.AST | None = None) -> Edit | None:
         """Return the edit that puts `text` in place of a call, its arguments for `{args}`. None
-        where the result could not be read: an assignment inside an expression, a name that is not
-        imported, arguments by name."""
+        where the result could not be read: an assignment inside an expression, arguments by
+        name."""
         given = ", ".join(map(self.source, node.args))
         made = text.format(args=given, of="" if of is None else self.source(of))
         begins = self.text.rfind("\n", 0, self.span(node).at) + 1
         is_alone = not self.text[begins : self.span(node).at].strip()
-        needs_vega = "vega." in made and self.imported.get("vega") != "vegakit.vega"
-        if node.keywords or needs_vega or (" = " in text and not is_alone):
+        if node.keywords or (" = " in text and not is_alone):
             return None
-        return self.replaced(node, made)
+        return self.written(node, made)
+
+    def last_name(self, node: ast.Attribute) -> SourceSpan:
+        """Return where the name behind the last dot stands."""
+        end = self.span(node).end
+        return SourceSpan(end - len(node.attr), end)
 
     def means(self, node: ast.AST, name: str) -> bool:
         """Whether it is this name of another module: `vegakit.session`."""
@@ -231,6 +303,7 @@ class FunctionContext:
         self.natural = natural
         self.shared: dict[int, str] = {}
         self.reasons: dict[str, bool] = {}
+        self.unread: set[str] = set()
         self.returns_nothing = False
         self.read_after: Callable[[str, ast.AST], bool] = lambda _name, _node: False
 

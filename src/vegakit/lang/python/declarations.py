@@ -5,24 +5,21 @@
 import ast
 
 from vegakit.lang import types
-from vegakit.lang.library import VEGA_ERRORS
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.python.context import (
+    VEGA_NAMES,
     FunctionHead,
     PythonFile,
     RecordHead,
     RefusedError,
     check_name,
+    with_imports,
 )
 from vegakit.lang.python.subset import DECLARING, RESERVED
 from vegakit.lang.python.types import is_none, type_of
 from vegakit.lang.syntax import tree
 
 # First pass: what the file declares, before any function is read.
-
-
-VEGA_NAMES = frozenset("Agent MaxLen Process parallel program session spawn tool vega".split()) | {
-    *VEGA_ERRORS
-}
 
 
 def import_module(file: PythonFile, node: ast.Import) -> None:
@@ -36,7 +33,7 @@ def import_module(file: PythonFile, node: ast.Import) -> None:
                 "names of vegakit are imported one by one",
                 "write `from vegakit import Agent, program`",
             )
-        file.foreign.add(name)
+        file.foreign[name] = alias.name if alias.asname else name
 
 
 def import_from(file: PythonFile, node: ast.ImportFrom) -> None:
@@ -61,17 +58,29 @@ def import_from(file: PythonFile, node: ast.ImportFrom) -> None:
                 )
             file.imported[name] = f"{module}.{alias.name}"
         else:
-            file.foreign.add(name)
+            file.foreign[name] = f"{module}.{alias.name}"
 
 
 def constant(file: PythonFile, name: str, node: ast.Assign | ast.AnnAssign) -> bool:
     """Take `LIMIT = 3` and return True if that is what it is: fixed text and numbers may be
     named."""
-    if isinstance(node.value, ast.Constant) and type(node.value.value) in (str, int, float, bool):
+    value = signed(node.value)
+    if isinstance(value, ast.Constant) and type(value.value) in (str, int, float, bool):
         _check_new_name(file, node, name)
-        file.constants[name] = node.value
+        file.constants[name] = value
         return True
     return False
+
+
+def signed(node: ast.expr | None) -> ast.expr | None:
+    """Return `-3` as the constant that it is, anything else as it stands."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if (
+            not isinstance(value, bool)
+        ):
+            return ast.copy_location(ast.Constant(-value), node)
+        case _:
+            return node
 
 
 def _check_new_name(file: PythonFile, node: ast.AST, name: str) -> None:
@@ -117,18 +126,75 @@ def _named_by(file: PythonFile, node: ast.Assign, function: str) -> str | None:
 def record_head(file: PythonFile, node: ast.ClassDef) -> None:
     """Take the name of a record, before its fields may be of other records."""
     _check_new_name(file, node, node.name)
+    if any(isinstance(base, ast.Name | ast.Attribute) and _is_enum(base) for base in node.bases):
+        _choices(file, node)
+        return
+    for one in node.decorator_list:
+        if isinstance(one, ast.Call) and _is_dataclass(file, one.func):
+            file.report(
+                "python-class",
+                one,
+                "`@dataclass` has no arguments here",
+                "write `@dataclass`",
+                file.replaced(one, file.source(one.func)),
+            )
+            file.records[node.name] = RecordHead(True)
+            return
     is_dataclass = any(_is_dataclass(file, one) for one in node.decorator_list)
     is_model = [file.imported.get(b.id) for b in node.bases if isinstance(b, ast.Name)] == [
         "pydantic.BaseModel"
     ] and len(node.bases) == 1
     if is_dataclass == is_model or node.keywords or (is_dataclass and node.bases):
+        is_bare = not (node.bases or node.decorator_list or node.keywords)
+        has_methods = any(isinstance(one, ast.FunctionDef) for one in node.body)
+        why = "records do not inherit and have no other decorators"
+        if is_bare:
+            why = "a record has fields and no methods" if has_methods else "it says no base"
         file.report(
             "python-class",
             _head_of(file, node),
-            f"`{node.name}` is no record: records do not inherit and have no other decorators",
+            f"`{node.name}` is no record: {why}",
             f"write `class {node.name}(BaseModel):`, or `@dataclass` above `class {node.name}:`",
+            _as_model(file, node),
         )
+        file.unread.add(node.name)
+        is_dataclass = True
     file.records[node.name] = RecordHead(is_dataclass)
+
+
+def _is_enum(base: ast.Name | ast.Attribute) -> bool:
+    return (base.id if isinstance(base, ast.Name) else base.attr) in ("Enum", "StrEnum", "IntEnum")
+
+
+def _choices(file: PythonFile, node: ast.ClassDef) -> None:
+    """An enum is a choice of texts."""
+    named = [one for one in node.body if isinstance(one, ast.Assign)]
+    values = [one.value for one in named if isinstance(one.value, ast.Constant)]
+    texts = [file.source(value) for value in values if isinstance(value.value, str)]
+    if not texts:
+        names = [one.targets[0] for one in named]
+        texts = [f'"{file.source(name)}"' for name in names if isinstance(name, ast.Name)]
+    listed = ", ".join(texts) or '"low", "high"'
+    written = f"{node.name} = Literal[{listed}]"
+    is_whole = texts and all(text[0] in "'\"" for text in texts) and len(named) == len(node.body)
+    file.report(
+        "python-class",
+        _head_of(file, node),
+        f"`{node.name}` is a choice of texts",
+        f"write `{written}`",
+        with_imports(file, file.replaced(node, written), "Literal") if is_whole else None,
+    )
+    file.aliases[node.name] = tree.ChoiceType(*file.span(node), ("",))
+
+
+def _as_model(file: PythonFile, node: ast.ClassDef) -> Edit | None:
+    """A class of fields only becomes a record by its base."""
+    if node.decorator_list or node.bases or node.keywords:
+        return None
+    if not all(isinstance(one, ast.AnnAssign) for one in node.body):
+        return None
+    at = file.span(node).at + len(f"class {node.name}")
+    return with_imports(file, Edit(at, at, "(BaseModel)"), "BaseModel")
 
 
 def _is_dataclass(file: PythonFile, node: ast.expr) -> bool:
@@ -151,7 +217,12 @@ def record(file: PythonFile, node: ast.ClassDef) -> tree.Decl:
                 fields.append(_field(file, head, one, name, annotation, value))
             case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
                 pass
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name in file.unread:
+                file.methods.add(one.name)
+            case _ if node.name in file.unread:
+                pass
             case ast.FunctionDef() | ast.AsyncFunctionDef():
+                file.methods.add(one.name)
                 file.report(
                     "python-class",
                     _head_of(file, one) if isinstance(one, ast.FunctionDef) else one,
@@ -179,11 +250,17 @@ def _field(
     if value is None:
         head.needed.add(name)
     elif not (is_none(value) and isinstance(kind, tree.OptionalType)):
-        file.refuse(
+        has_rule = isinstance(value, ast.Call) and any(
+            keyword.arg not in ("default", "description", "title") for keyword in value.keywords
+        )
+        bare = Edit(file.span(annotation).end, file.span(value).end, "")
+        rest = "; test in `main` what it says of the value" if has_rule else ""
+        file.report(
             "python-default",
             value,
             "a field has no default but None",
-            f"leave it out, or write `{name}: {file.source(annotation)} | None = None`",
+            f"leave it out, or write `{name}: {file.source(annotation)} | None = None`{rest}",
+            None if has_rule else bare,
         )
     head.fields[name] = kind
     return tree.Field(*file.span(node), name, kind)
@@ -233,7 +310,7 @@ def head(file: PythonFile, node: ast.FunctionDef) -> FunctionHead:
 
 
 def _default(file: PythonFile, head: FunctionHead, arg: ast.arg, default: ast.expr) -> None:
-    if not isinstance(default, ast.Constant):
+    if not isinstance(signed(default), ast.Constant):
         advice = f"write `{arg.arg}: … | None = None` and test it in the function"
         file.report(
             "python-default", default, "a default is a fixed number, text, bool or None", advice
@@ -287,13 +364,15 @@ def _type(file: PythonFile, written: tree.TypeExpr) -> types.Type:
             return types.RecordOf(name, tuple((field, _type(file, kind)) for field, kind in fields))
         case tree.NamedType(name=name) if name in file.aliases:
             return _type(file, file.aliases[name])
+        case tree.NamedType(name="str", most=int() as most):
+            return types.Plain("str", most)
         case tree.NamedType(name=name):
             return types.PLAIN_TYPES.get(name, types.ANY)
         case tree.OptionalType(inner=inner):
             return types.OptionalOf(_type(file, inner))
         case tree.ListType(inner=inner, most=most):
             return types.ListOf(_type(file, inner), most)
-        case tree.MapType(inner=inner):
-            return types.MapOf(_type(file, inner))
+        case tree.MapType(inner=inner, most=most):
+            return types.MapOf(_type(file, inner), most)
         case tree.ChoiceType(choices=choices):
             return types.ChoiceOf(choices)

@@ -7,7 +7,13 @@ from msgspec import Struct
 
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.python.analysis import is_natural
-from vegakit.lang.python.context import FunctionContext, Rule, check_variable_name, expression
+from vegakit.lang.python.context import (
+    FunctionContext,
+    RefusedError,
+    Rule,
+    check_variable_name,
+    expression,
+)
 from vegakit.lang.python.subset import NO_EXPRESSIONS
 from vegakit.lang.python.types import kind_of, space_of
 from vegakit.lang.syntax import tree
@@ -65,7 +71,22 @@ def items_in(body: FunctionContext, node: ast.expr) -> tree.Expr:
     over = loop_source(body, node)
     if over.pairs:
         _no_pairs(body, node)
+    if not is_made_list(node):
+        _no_list(body, node)
     return over.value
+
+
+def _no_list(body: FunctionContext, node: ast.expr) -> None:
+    """Refuse a dict, which is its keys in Python, and a text, which is its characters."""
+    file, space = body.file, space_of(body, node)
+    source = file.source(node)
+    if space == "map":
+        said, written = "a dict is no list of its keys here", f"{source}.keys()"
+    elif space == "str":
+        said, written = "a text is no list of its characters here", f'vega.str.split({source}, "")'
+    else:
+        return
+    body.refuse("python-loop", node, said, f"write `{written}`", file.written(node, written))
 
 
 def is_made_list(node: ast.expr) -> bool:
@@ -81,7 +102,14 @@ def is_made_list(node: ast.expr) -> bool:
 
 
 def _no_pairs(body: FunctionContext, node: ast.expr) -> None:
-    body.refuse("python-loop", node, "there are no pairs here", "write a `for` with two names")
+    advice = "write a `for` with two names"
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr="items")):
+            source = body.file.source(of)
+            advice = f"take its keys, `{source}.keys()`, and `{source}[key]` of each"
+        case _:
+            pass
+    body.refuse("python-loop", node, "there are no pairs here", advice)
 
 
 def _called(body: FunctionContext, node: ast.expr, name: str, of: tree.Expr) -> tree.Expr:
@@ -132,7 +160,7 @@ def text_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
             body.refuse(
                 "python-error-text",
                 node,
-                "the text of this error is another one under Python",
+                "this error has another text in Python than in Vega",
                 f"write `vega.reason({node.id})` for Vega's own words",
                 body.file.replaced(node, f"vega.reason({node.id})"),
             )
@@ -172,9 +200,7 @@ def _constant(body: FunctionContext, node: ast.Constant) -> tree.Expr:
                 f"the largest is {_LARGEST}; write a float, or text",
             )
         case int() as number:
-            made = tree.Whole(at, end, number)
-            body.demand("whole", made, node)
-            return made
+            return tree.Whole(at, end, number)
         case float() as number if not isfinite(number):
             return body.refuse(
                 "python-literal", node, "a float is never infinite here", "write a smaller one"
@@ -271,6 +297,12 @@ def _comprehension(body: FunctionContext, node: ast.ListComp) -> tree.Expr:
 # Names and places
 
 
+_WORDS = {"true": "True", "false": "False"} | dict.fromkeys(
+    ("null", "nil", "undefined", "none", "NULL"), "None"
+)
+"""Words of other languages, by what Python calls them."""
+
+
 def _name(body: FunctionContext, node: ast.Name) -> tree.Expr:
     at, end = body.span(node)
     file = body.file
@@ -285,9 +317,7 @@ def _name(body: FunctionContext, node: ast.Name) -> tree.Expr:
     if body.is_known(node.id):
         return tree.Name(at, end, node.id)
     if node.id in file.constants:
-        return expression(
-            body, ast.copy_location(ast.Constant(file.constants[node.id].value), node)
-        )
+        return expression(body, _written(file.constants[node.id], node))
     if node.id in body.assigned:
         line = getattr(body.assigned[node.id], "lineno", 0)
         file.refuse(
@@ -296,6 +326,13 @@ def _name(body: FunctionContext, node: ast.Name) -> tree.Expr:
             f"`{node.id}` may have no value here: line {line} gives it one inside a block",
             f"give it a value before the block: `{node.id} = …`",
         )
+    if node.id in file.unread:
+        raise RefusedError
+    if node.id in _WORDS and not file.is_declared(node.id):
+        written = _WORDS[node.id]
+        message = f"nothing is called `{node.id}` here"
+        edit = file.replaced(node, written)
+        file.refuse("unknown-name", node, message, f"write `{written}`", edit)
     if node.id in file.foreign:
         file.refuse(
             "python-foreign",
@@ -306,6 +343,16 @@ def _name(body: FunctionContext, node: ast.Name) -> tree.Expr:
     if node.id.startswith("__"):
         file.refuse("python-dunder", node, f"`{node.id}` is Python's own", "leave it out")
     return tree.Name(at, end, node.id)
+
+
+def _written(constant: ast.Constant, node: ast.Name) -> ast.expr:
+    """Return a constant as it is written, with its sign before it."""
+    match constant.value:
+        case int() | float() as value if value < 0:
+            number = ast.copy_location(ast.Constant(-value), node)
+            return ast.copy_location(ast.UnaryOp(ast.USub(), number), node)
+        case _:
+            return ast.copy_location(ast.Constant(constant.value), node)
 
 
 def _attribute(body: FunctionContext, node: ast.Attribute) -> tree.Expr:
@@ -330,16 +377,17 @@ def _subscript(body: FunctionContext, node: ast.Subscript) -> tree.Expr:
     if isinstance(node.slice, ast.Slice):
         return _slice(body, node, node.slice)
     of, at = expression(body, node.value), expression(body, node.slice)
-    is_place, space = _is_place(body, node), space_of(body, node.value)
-    if not is_place and space in ("str", "list"):
+    proven, space = is_place(body, node), space_of(body, node.value)
+    if not proven and space in ("str", "list"):
         return library(body, node, f"{space}::at", of, at)
     made = tree.Index(*body.span(node), of, at)
-    body.demand("index", made, node, is_proven=is_place)
+    body.demand("index", made, node, is_proven=proven)
     return made
 
 
-def _is_place(body: FunctionContext, node: ast.Subscript) -> bool:
-    """Not below zero; or `xs[len(xs) - 1]`, which of an empty list is an error in both."""
+def is_place(body: FunctionContext, node: ast.Subscript) -> bool:
+    """Return whether an index is not below zero; or it is `xs[len(xs) - 1]`, which of an empty list
+    is an error in both."""
     match node.slice:
         case ast.BinOp(
             left=ast.Call(func=ast.Name(id="len"), args=[of]),
@@ -352,9 +400,14 @@ def _is_place(body: FunctionContext, node: ast.Subscript) -> bool:
 
 
 def _slice(body: FunctionContext, node: ast.Subscript, cut: ast.Slice) -> tree.Expr:
-    if cut.step is not None:
-        body.refuse("python-slice", node, "a slice has no step here", "build the list in a `for`")
     space = space_of(body, node.value)
+    if cut.step is not None:
+        source, edit, advice = body.file.source(node), None, "build the list in a `for`"
+        if source.endswith("[::-1]") and space == "list":
+            written = f"vega.list.reverse({body.file.source(node.value)})"
+            advice = f"write `{written}`"
+            edit = body.file.written(node, written)
+        body.refuse("python-slice", node, "a slice has no step here", advice, edit)
     if space not in ("str", "list"):
         body.refuse(
             "python-slice",

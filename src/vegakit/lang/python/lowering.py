@@ -15,6 +15,7 @@ from msgspec import Struct
 from vegakit.lang.diagnostics import (
     Diagnostic,
     DiagnosticCollector,
+    Edit,
     TooManyDiagnosticsError,
     count_steps,
 )
@@ -48,6 +49,7 @@ from vegakit.lang.python.declarations import (
     used_node,
 )
 from vegakit.lang.python.expressions import PLAIN_EXPRESSIONS
+from vegakit.lang.python.foreign import report_missing_imports, syntax_help, unpack_module
 from vegakit.lang.python.operators import OPERATORS
 from vegakit.lang.python.settings import (
     agent,
@@ -94,9 +96,9 @@ def parsed(file: PythonFile) -> ast.Module | None:
     except SyntaxError as error:
         at = file.source_map.at(error.lineno or 1, 0) + max((error.offset or 1) - 1, 0)
         at = min(at, len(file.text))
-        file.findings.report(
-            "python-syntax", f"this is not Python: {error.msg}", at, at + 1, _SYNTAX
-        )
+        help_, edit = syntax_help(file.text, at, error.msg)
+        message = f"this is not Python: {error.msg}"
+        file.findings.report("python-syntax", message, at, at + 1, help_ or _SYNTAX, edit)
     except (ValueError, RecursionError, MemoryError):
         too_deep(file)
     return None
@@ -125,11 +127,38 @@ def _is_text(file: PythonFile, module: ast.Module) -> bool:
     return True
 
 
-def too_deep(file: PythonFile) -> None:
-    """Report a file whose nesting is too deep to be read."""
+def _without_async(file: PythonFile, node: ast.AsyncFunctionDef) -> Edit:
+    at = file.span(node).at
+    return Edit(at, file.text.index("def", at), "")
+
+
+def too_deep(file: PythonFile, module: ast.Module | None = None) -> None:
+    """Report a file whose nesting is too deep to be read, at the deepest statement if it is
+    known."""
+    span = SourceSpan(0, 1) if module is None else file.span(_deepest(module))
+    first = file.text.find("\n", span.at)
+    end = min(span.end, first if first >= 0 else span.end)
     file.findings.report(
-        "too-deep", "this is nested too deeply to be read", 0, 1, "give parts of it names"
+        "too-deep",
+        "this is nested too deeply to be read",
+        span.at,
+        end,
+        "give parts of it names; each operator of a chain such as `a + b + c` is a level too",
     )
+
+
+def _deepest(module: ast.Module) -> ast.AST:
+    """Return the statement with the deepest expression, by a list of its own and no calls."""
+    due: list[tuple[ast.AST, int, ast.AST]] = [(module, 0, module)]
+    most, found = 0, module.body[0] if module.body else module
+    while due:
+        node, depth, statement = due.pop()
+        if depth > most:
+            most, found = depth, statement
+        for child in ast.iter_child_nodes(node):
+            is_statement = isinstance(child, ast.stmt)
+            due.append((child, depth + 1, child if is_statement else statement))
+    return found
 
 
 # Functions and tools of a file: their rights, and their bodies in the tree.
@@ -203,13 +232,17 @@ class Lowered(Struct):
     diagnostics: tuple[Diagnostic, ...]
     demands: list[Demand]
     tools: dict[str, Signature | None]
+    file: PythonFile
 
 
 def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
     """Return the tree of a program in Python, and what it demands of types. `given` are agents that
     are declared elsewhere."""
     findings = DiagnosticCollector(path)
-    file = PythonFile(without_hidden(text, findings), findings)
+    # A mark of the byte order is no Python; a form feed is as long, and Python skips it.
+    mark = "\f" if text.startswith("\ufeff") else ""
+    shown = without_hidden(f" {text[1:]}" if mark else text, findings)
+    file = PythonFile(mark + shown[len(mark) :], findings)
     file.agents |= given
     decls: tuple[tree.Decl, ...] = ()
     with suppress(TooManyDiagnosticsError):
@@ -218,7 +251,7 @@ def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
             decls = _lowered(file, module)
     source = tree.Source(0, len(text), None, decls, ())
     found = {(one.code, one.at, one.message): one for one in findings.in_order()}
-    return Lowered(source, tuple(found.values()), file.demands, file.tools)
+    return Lowered(source, tuple(found.values()), file.demands, file.tools, file)
 
 
 def _lowered(file: PythonFile, module: ast.Module) -> tuple[tree.Decl, ...]:
@@ -226,7 +259,7 @@ def _lowered(file: PythonFile, module: ast.Module) -> tuple[tree.Decl, ...]:
     try:
         return _Reader(file).read(module)
     except RecursionError:
-        too_deep(file)
+        too_deep(file, module)
         return ()
 
 
@@ -264,11 +297,18 @@ class _Reader:
 
     def read(self, module: ast.Module) -> tuple[tree.Decl, ...]:
         """Names first, then what they are, then the bodies of functions."""
-        records = [one for one in module.body if isinstance(one, ast.ClassDef)]
-        for node in module.body:
+        unpack_module(self._file, module)
+        imports = [one for one in module.body if isinstance(one, ast.Import | ast.ImportFrom)]
+        self._file.imports = [one for one in imports if isinstance(one, ast.ImportFrom)]
+        for node in imports:
             self._guard(self._take, node)
-        for node in records:
-            self._guard(self._record, node)
+        report_missing_imports(self._file, module)
+        for node in module.body:
+            if node not in imports:
+                self._guard(self._take, node)
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and node.name in self._file.records:
+                self._guard(self._record, node)
         for later in self._later:
             with suppress(RefusedError):
                 made = later()
@@ -304,8 +344,8 @@ class _Reader:
                 self._function(node)
             case ast.Assign(targets=[ast.Name(id=name)]):
                 self._named(node, name)
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant()):
-                constant(file, name, node)
+            case ast.AnnAssign(target=ast.Name(id=name)) if constant(file, name, node):
+                pass
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 pass
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
@@ -319,6 +359,7 @@ class _Reader:
                     node,
                     "`async def` cannot stand here: sends wait by themselves",
                     f"write `def {name}(...):`",
+                    _without_async(file, node),
                 )
             case _:
                 file.refuse(
@@ -327,6 +368,21 @@ class _Reader:
                     "the top of a file holds declarations only",
                     "put it into `main`, below `@program`",
                 )
+
+    def _function_args(self, decorator: ast.expr) -> None:
+        """Refuse `@program("name")`."""
+        if not (isinstance(decorator, ast.Call) and decorator.args):
+            return
+        span = self._file.span
+        first, last = decorator.args[0], decorator.args[-1]
+        end = span(decorator.keywords[0]).at if decorator.keywords else span(last).end
+        self._file.report(
+            "python-decorator",
+            first,
+            "the arguments of this decorator are named",
+            'leave it out, or write such as `may=["fs::read"]` or `budget="$1"`',
+            Edit(span(first).at, end, ""),
+        )
 
     def _named(self, node: ast.Assign, name: str) -> None:
         """An agent, a supervisor, a server, a node, a constant or another name for a type."""
@@ -344,6 +400,7 @@ class _Reader:
         if isinstance(value, ast.Subscript | ast.BinOp):
             self._alias(node, name, value)
             return
+        file.unread.add(name)
         file.refuse(
             "python-top",
             node,
@@ -361,6 +418,14 @@ class _Reader:
                 return None
 
     def _alias(self, node: ast.Assign, name: str, value: ast.expr) -> None:
+        if isinstance(value, ast.BinOp) and not isinstance(value.op, ast.BitOr):
+            self._file.unread.add(name)
+            self._file.refuse(
+                "python-top",
+                value,
+                f"`{name}` is worked out, and only a fixed number or text is named here",
+                "write what it comes to, or put it into `main`, below `@program`",
+            )
         kind = type_of(self._file, value)
         self._file.aliases[name] = kind
         self._decls.append(tree.TypeDecl(*self._file.span(node), name, (), kind))
@@ -404,6 +469,7 @@ class _Reader:
             case _ if len(node.decorator_list) > 1:
                 pass
             case ast.Name() if file.means(called, "vegakit.program"):
+                self._function_args(decorator)
                 return "main", keywords
             case ast.Name() if file.means(called, "vegakit.tool"):
                 return "outside", keywords

@@ -3,23 +3,22 @@
 import ast
 from itertools import pairwise
 
-from vegakit.lang.diagnostics import Edit, did_you_mean
+from vegakit.lang.diagnostics import Edit, did_you_mean, nearest
 from vegakit.lang.python.analysis import is_natural, is_pure, target_root
-from vegakit.lang.python.context import FunctionContext, Rule, expression
+from vegakit.lang.python.context import (
+    FunctionContext,
+    RefusedError,
+    Rule,
+    expression,
+)
 from vegakit.lang.python.expressions import is_made_list, items_in, library
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES
 from vegakit.lang.python.subset import BINARY, COMPARES, METHOD_EDITS, METHODS, NO_METHODS
 from vegakit.lang.python.types import is_none, kind_of, space_of
 from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.lexer import MAX_INT
 
 # Operators: arithmetic, comparison, logic, and `x if x is not None else y`.
-
-
-def _operand(body: FunctionContext, node: ast.expr) -> tree.Expr:
-    """A whole number beside a float is the same in both."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return tree.Whole(*body.span(node), node.value)
-    return expression(body, node)
 
 
 def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
@@ -35,20 +34,30 @@ def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
         body.demand("maps", made, node)
         return made
     if type(node.op) not in BINARY:
-        word = "write `vega.math.pow(x, y)`" if isinstance(node.op, ast.Pow) else "write it out"
-        body.refuse("python-operator", node, "this operator has no equal here", word)
+        _no_operator(body, node)
     if isinstance(node.op, ast.Mult) and (repeated := _repeated(body, node)):
         return repeated
     if isinstance(node.op, ast.Div) and _kinds(body, node) == ("int", "int"):
         return _library_of_two(body, node, "math::ratio")
     made = tree.Binary(
-        at, end, BINARY[type(node.op)], _operand(body, node.left), _operand(body, node.right)
+        at, end, BINARY[type(node.op)], expression(body, node.left), expression(body, node.right)
     )
     if isinstance(node.op, ast.Div):
         body.demand("divide", made, node)
     elif isinstance(node.op, ast.Add):
         body.demand("add", made, node)
     return made
+
+
+def _no_operator(body: FunctionContext, node: ast.BinOp) -> None:
+    edit, word, left = None, "write it out", body.file.source(node.left)
+    if isinstance(node.op, ast.Pow):
+        word = "write `vega.math.pow(x, y)`, which is a float"
+        if isinstance(node.right, ast.Constant) and node.right.value == 2 and is_pure(node.left):
+            left = left if isinstance(node.left, ast.Name | ast.Constant) else f"({left})"
+            word, edit = f"write `{left} * {left}`", body.file.replaced(node, f"({left} * {left})")
+    sign = body.file.text[body.span(node.left).end : body.span(node.right).at].strip(" ()")
+    body.refuse("python-operator", node, f"there is no operator `{sign}` here", word, edit)
 
 
 def _kinds(body: FunctionContext, node: ast.BinOp) -> tuple[str, str]:
@@ -61,7 +70,7 @@ def _kinds(body: FunctionContext, node: ast.BinOp) -> tuple[str, str]:
 
 
 def _library_of_two(body: FunctionContext, node: ast.BinOp, name: str) -> tree.Expr:
-    return library(body, node, name, _operand(body, node.left), _operand(body, node.right))
+    return library(body, node, name, expression(body, node.left), expression(body, node.right))
 
 
 def _rounded_down(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
@@ -70,7 +79,7 @@ def _rounded_down(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
     proven = is_natural(node.left, body.natural) and is_natural(node.right, body.natural)
     if not proven and "float" not in _kinds(body, node):
         return _library_of_two(body, node, "math::floor_div" if is_whole else "math::mod")
-    left, right = _operand(body, node.left), _operand(body, node.right)
+    left, right = expression(body, node.left), expression(body, node.right)
     made = tree.Binary(*body.span(node), "/" if is_whole else "%", left, right)
     body.demand("floor", made, node)
     return made
@@ -78,8 +87,17 @@ def _rounded_down(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
 
 def _repeated(body: FunctionContext, node: ast.BinOp) -> tree.Expr | None:
     """`"-" * 20`."""
+    if space_of(body, node.left) == "list":
+        _no_repeated_list(body, node)
     if space_of(body, node.left) != "str":
         return None
+    match node.right:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            edit = body.file.replaced(node, '""') if is_pure(node.left) else None
+            said = "a text times a number below zero is empty in Python, an error here"
+            body.refuse("python-operator", node, said, 'write `""`', edit)
+        case _:
+            pass
     if not is_natural(node.right, body.natural):
         body.refuse(
             "python-operator",
@@ -88,8 +106,20 @@ def _repeated(body: FunctionContext, node: ast.BinOp) -> tree.Expr | None:
             f"write `{(written := _never_negative(body, node))}`",
             body.file.replaced(node, written),
         )
-    left, right = expression(body, node.left), _operand(body, node.right)
+    left, right = expression(body, node.left), expression(body, node.right)
     return library(body, node, "str::repeat", left, right)
+
+
+def _no_repeated_list(body: FunctionContext, node: ast.BinOp) -> None:
+    edit, advice, source = None, "write `[x for _ in range(n)]`", body.file.source
+    match node.left:
+        case ast.List(elts=[item]):
+            written = f"[{source(item)} for _ in range({source(node.right)})]"
+            advice = f"write `{written}`"
+            edit = body.file.replaced(node, written) if is_pure(item) else None
+        case _:
+            pass
+    body.refuse("python-operator", node, "a list is not multiplied here", advice, edit)
 
 
 def _never_negative(body: FunctionContext, node: ast.BinOp) -> str:
@@ -102,10 +132,12 @@ def _unary(body: FunctionContext, node: ast.UnaryOp) -> tree.Expr:
         case ast.Not():
             return tree.Unary(at, end, "not", expression(body, node.operand))
         case ast.USub():
-            made = tree.Unary(at, end, "-", _operand(body, node.operand))
-            if isinstance(made.of, tree.Whole):
-                body.demand("whole", made, node)
-            return made
+            match node.operand:
+                case ast.Constant(value=int() as number) if number == MAX_INT + 1:
+                    least = tree.Whole(*body.span(node.operand), number)
+                    return tree.Unary(at, end, "-", least)
+                case _:
+                    return tree.Unary(at, end, "-", expression(body, node.operand))
         case _:
             return body.refuse(
                 "python-operator", node, "this sign has no equal here", "leave it out"
@@ -146,13 +178,27 @@ def _compare(body: FunctionContext, node: ast.Compare) -> tree.Expr:
                 f"write `{written}`",
                 Edit(at, end, written),
             )
-        return tree.Binary(at, end, sign, _operand(body, node.left), expression(body, other))
+        return tree.Binary(at, end, sign, expression(body, node.left), expression(body, other))
     if isinstance(op, ast.In | ast.NotIn):
         whole = items_in(body, other) if is_made_list(other) else expression(body, other)
-        inner = tree.Binary(at, end, "in", _operand(body, node.left), whole)
+        inner = tree.Binary(at, end, "in", expression(body, node.left), whole)
         return inner if isinstance(op, ast.In) else tree.Unary(at, end, "not", inner)
-    left, right = _operand(body, node.left), _operand(body, other)
+    left, right = _compared(body, node.left), _compared(body, other)
     return tree.Binary(at, end, COMPARES[type(op)], left, right)
+
+
+def _compared(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """An int that no float is equal to says that it is one, so that it also is where the program
+    is printed as Vega: there a whole number beside a float is a float."""
+    made = expression(body, node)
+    number = made.of if isinstance(made, tree.Unary) else made
+    if isinstance(number, tree.Whole) and number.value > _EXACT:
+        return library(body, node, "int", made)
+    return made
+
+
+_EXACT = 2**53
+"""Up to here every int is a float too."""
 
 
 def _unchained(node: ast.Compare, terms: list[ast.expr]) -> ast.expr:
@@ -210,13 +256,25 @@ def plain_arguments(body: FunctionContext, node: ast.Call, least: int, most: int
     if node.keywords or not least <= len(node.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
         extra = f", and no `{node.keywords[0].arg}=`" if node.keywords else ""
+        method_ = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         body.refuse(
             "python-builtin",
             node,
             f"`{name}` takes {count} argument{'' if count == '1' else 's'} here{extra}",
-            "leave the rest out",
+            _FEWER.get(method_, f"write it with {count}; what the rest asks for is not here"),
         )
     return node.args
+
+
+_FEWER = {
+    "split": "it splits at every one: cut at `vega.str.find(text, part)` to split once",
+    "strip": "it takes blanks only: test `.startswith(…)` and cut, `text[1:]`",
+    "replace": "it replaces every one: cut at `vega.str.find(text, part)` to replace one",
+    "startswith": "cut the text before: `text[2:].startswith(…)`",
+    "endswith": "cut the text before: `text[:2].endswith(…)`",
+    "count": "cut the text before: `text[2:].count(…)`",
+}
+"""What to do instead of more arguments, whose loss would change the value."""
 
 
 def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
@@ -224,6 +282,8 @@ def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tre
     if callee.attr == "split" and not node.args and not node.keywords:
         return library(body, node, "str::words", expression(body, callee.value))
     args = plain_arguments(body, node, count, count)
+    if callee.attr in ("startswith", "endswith") and isinstance(args[0], ast.Tuple):
+        _two_tests(body, node, callee, args[0])
     if callee.attr in ("split", "replace") and not _is_something(args[0]):
         body.refuse(
             "python-method",
@@ -233,6 +293,14 @@ def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tre
         )
     values = (expression(body, arg) for arg in args)
     return library(body, node, called, expression(body, callee.value), *values)
+
+
+def _two_tests(body: FunctionContext, node: ast.Call, callee: ast.Attribute, of: ast.Tuple) -> None:
+    source = body.file.source
+    tests = " or ".join(f"{source(callee)}({source(one)})" for one in of.elts)
+    edit = body.file.replaced(node, f"({tests})") if is_pure(callee.value) else None
+    said = f"`{callee.attr}` takes one text here"
+    body.refuse("python-method", node, said, f"write `({tests})`", edit)
 
 
 def _is_something(node: ast.expr) -> bool:
@@ -291,19 +359,57 @@ def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> 
     root = target_root(callee.value)
     if isinstance(root, ast.Name) and root.id in body.file.foreign:
         expression(body, root)
+    if callee.attr in body.file.methods or (
+        isinstance(root, ast.Name) and root.id in {*body.unread, *body.file.unread}
+    ):
+        raise RefusedError
+    _no_open_file(body, node, callee)
     if callee.attr in NO_METHODS:
         why, advice = NO_METHODS[callee.attr]
         made = METHOD_EDITS.get(callee.attr)
+        if callee.attr == "pop" and space_of(body, callee.value) == "map":
+            why = "changes the dict in place"
+            advice, made = "take `{of}[key]`, then write `{of} = vega.map.remove({of}, key)`", None
+            if len(node.args) == 1 and isinstance(callee.value, ast.Name):
+                made = "{of} = vega.map.remove({of}, {args})"
         edit = body.file.rewritten(node, made, callee.value) if made else None
         said = f"`{callee.attr}` {why}"
         return body.refuse("python-method", node, said, advice.format(of=of), edit)
-    known = [*METHODS, *_MADE, *METHODS_OF_PROCESSES]
+    known = _OF_SPACES.get(space_of(body, callee.value) or "", ())
+    known = known or (*METHODS, *_MADE, *METHODS_OF_PROCESSES)
+    where, close = body.file.last_name(callee), nearest(callee.attr, known)
     return body.refuse(
         "python-method",
-        node,
+        where,
         f"there is no method `{callee.attr}` here",
         did_you_mean(callee.attr, known),
+        Edit(*where, close) if close else None,
     )
 
 
+def _no_open_file(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> None:
+    """Refuse `open(path).read()` as a whole."""
+    file = body.file
+    match callee:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[path, *_]), attr=attr):
+            pass
+        case _:
+            return
+    advice, edit = "write `vega.file.read(path)`", None
+    if attr == "read" and not node.args:
+        written = f"vega.file.read({file.source(path)})"
+        advice, edit = (
+            f"write `{written}`",
+            file.written(node, written),
+        )
+    elif attr == "write":
+        advice = f"write `vega.file.write({file.source(path)}, text)`"
+    body.refuse("python-builtin", node, "`open` reads and writes files", advice, edit)
+
+
+_OF_SPACES = {
+    "str": (*METHODS, "join", "count"),
+    "list": ("append", "count"),
+    "map": ("get", "keys", "values", "items"),
+}
 _MADE = {"join": _join, "get": _get, "count": _count, "append": _append}

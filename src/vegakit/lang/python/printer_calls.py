@@ -20,7 +20,7 @@ from vegakit.lang.python.settings import BLOCKS
 from vegakit.lang.python.subset import FUNCTIONS, METHODS
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.printer import Fragment, narrowing
-from vegakit.lang.types import DURATION, FILE, INT, MONEY, STR, ChoiceOf, FutureOf, ListOf
+from vegakit.lang.types import DURATION, FILE, INT, MONEY, STR, ChoiceOf, FutureOf, ListOf, is_text
 
 # Settings of agents, sessions and supervisors as arguments.
 
@@ -77,7 +77,8 @@ def library_call(p: PythonPrinter, node: tree.Call, name: str) -> str:
         case "range":
             return f"list({over(p, node)})"
         case "str":
-            is_same = p.type(args[0]) in (STR, INT) or isinstance(p.type(args[0]), ChoiceOf)
+            of = p.type(args[0])
+            is_same = is_text(of) or of == INT or isinstance(of, ChoiceOf)
             return f"str({p.put(args[0])})" if is_same else as_text(p, args[0])
         case "str::join" if isinstance(args[1], tree.Text | tree.Name | tree.Member):
             return f"{p.put(args[1], POSTFIX)}.join({p.put(args[0])})"
@@ -197,6 +198,16 @@ def _spawn(p: PythonPrinter, node: tree.Spawn) -> Fragment:
     return f"{p.uses('spawn')}({', '.join(given)})", POSTFIX
 
 
+def _race(p: PythonPrinter, node: tree.Race) -> Fragment:
+    listed = node.of
+    given = f"*{p.put(listed)}" if isinstance(listed, tree.Build) else p.put_all(listed.items)
+    if node.where is not None:
+        with p.scope():
+            name = p.declare(node.name, node)
+            given += f", good=lambda {name}: {p.put(node.where)}"
+    return f"{p.uses('race')}({given})", POSTFIX
+
+
 def _await(p: PythonPrinter, node: tree.Await) -> Fragment:
     return f"{p.put(node.of, POSTFIX)}.result()", POSTFIX
 
@@ -209,6 +220,7 @@ CALLS: dict[type, Callable[[PythonPrinter, Any], Fragment]] = {
     tree.Call: _call,
     tree.Ask: _ask,
     tree.Spawn: _spawn,
+    tree.Race: _race,
     tree.Await: _await,
     tree.Cast: _cast,
 }

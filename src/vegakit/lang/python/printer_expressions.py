@@ -23,7 +23,7 @@ from vegakit.lang.syntax.printer import Comments, Fragment, TreePrinter, put_lis
 
 
 _TAKEN = frozenset(
-    "Agent Annotated Any BaseModel Literal MaxLen parallel program session spawn tool vega"
+    "Agent Annotated Any BaseModel Literal MaxLen parallel program race session spawn tool vega"
     " self".split()
 )
 
@@ -131,23 +131,26 @@ _VEGA = {vega: name for name, vega in VEGA_TYPES.items()}
 def annotation(p: PythonPrinter, kind: tree.TypeExpr | types.Type) -> str:
     """Return a type as it is written, or one that nobody wrote, as an annotation."""
     match kind:
-        case tree.NamedType(name=name) | types.Plain(name=name):
-            return _named(p, kind, name)
+        case tree.NamedType(name=name, most=most) | types.Plain(name=name, most=most):
+            return _sized(p, _named(p, kind, name), most)
         case tree.OptionalType(inner=inner) | types.OptionalOf(inner=inner):
             return f"{annotation(p, inner)} | None"
-        case tree.ListType(inner=inner, most=None) | types.ListOf(inner=inner, most=None):
-            return f"list[{annotation(p, inner)}]"
         case tree.ListType(inner=inner, most=most) | types.ListOf(inner=inner, most=most):
-            annotated, bound = p.uses("Annotated", "typing"), p.uses("MaxLen")
-            return f"{annotated}[list[{annotation(p, inner)}], {bound}({most})]"
-        case tree.MapType(inner=inner) | types.MapOf(inner=inner):
-            return f"dict[str, {annotation(p, inner)}]"
+            return _sized(p, f"list[{annotation(p, inner)}]", most)
+        case tree.MapType(inner=inner, most=most) | types.MapOf(inner=inner, most=most):
+            return _sized(p, f"dict[str, {annotation(p, inner)}]", most)
         case tree.ChoiceType(choices=choices) | types.ChoiceOf(choices=choices):
             return f"{p.uses('Literal', 'typing')}[{', '.join(map(quoted, choices))}]"
         case types.RecordOf(name=name):
             return name
         case _:
             raise NotExpressibleError(p.unit.source, "a type that has no name")
+
+
+def _sized(p: PythonPrinter, written: str, most: int | None) -> str:
+    if most is None:
+        return written
+    return f"{p.uses('Annotated', 'typing')}[{written}, {p.uses('MaxLen')}({most})]"
 
 
 def _named(p: PythonPrinter, kind: tree.NamedType | types.Plain, name: str) -> str:
@@ -233,7 +236,7 @@ def _sum(p: PythonPrinter, node: tree.Text) -> str:
 def _str(p: PythonPrinter, node: tree.Expr) -> str:
     """As a str, to be added to others."""
     kind = p.type(node)
-    if kind == types.STR or isinstance(kind, types.ChoiceOf):
+    if types.is_text(kind) or isinstance(kind, types.ChoiceOf):
         return p.put(node, _ADD + 1)
     return f"str({p.put(node)})" if kind == types.INT else f"{p.uses('vega')}.text({p.put(node)})"
 
@@ -244,7 +247,7 @@ def as_text(p: PythonPrinter, node: tree.Expr) -> str:
         name = p.named(node.name)
         return name if same else f"{p.uses('vega')}.reason({name})"
     kind = p.type(node)
-    if kind in (types.STR, types.INT) or isinstance(kind, types.ChoiceOf):
+    if types.is_text(kind) or kind == types.INT or isinstance(kind, types.ChoiceOf):
         return p.put(node)
     return f"{p.uses('vega')}.text({p.put(node)})"
 

@@ -28,7 +28,7 @@ from vegakit.lang.python.printer_expressions import (
 )
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.printer import Comments, Fragment, print_source
-from vegakit.lang.types import FLOAT, INT, STR, ListOf, MapOf
+from vegakit.lang.types import FLOAT, INT, ListOf, MapOf, is_text
 
 # Statements as Python.
 
@@ -77,7 +77,7 @@ def _assign(p: PythonPrinter, node: tree.Assign) -> None:
         case tree.Assign(
             target=tree.Name(name=name),
             value=tree.Binary(op="+" | "-" | "*" as op, left=tree.Name(name=same), right=right),
-        ) if name == same and p.type(node.value) in (INT, FLOAT, STR):
+        ) if name == same and (is_text(p.type(node.value)) or p.type(node.value) in (INT, FLOAT)):
             text = f"{p.named(name)} {op}= {p.put(right)}"
         case tree.Assign(target=tree.Name(name=name)):
             text = f"{p.named(name)} = {p.put(node.value)}"

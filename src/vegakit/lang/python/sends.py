@@ -2,11 +2,18 @@
 
 import ast
 import re
+from typing import NoReturn
 
-from vegakit.lang.diagnostics import did_you_mean
+from vegakit.lang.diagnostics import Edit, did_you_mean, nearest
 from vegakit.lang.library import LIBRARY, LibraryFunction
 from vegakit.lang.python.analysis import is_pure
-from vegakit.lang.python.context import FunctionContext, PythonFile, expression
+from vegakit.lang.python.context import (
+    FunctionContext,
+    PythonFile,
+    SourceSpan,
+    check_variable_name,
+    expression,
+)
 from vegakit.lang.python.settings import (
     duration,
     duration_value,
@@ -14,7 +21,7 @@ from vegakit.lang.python.settings import (
     money_value,
     setting,
 )
-from vegakit.lang.python.types import type_of
+from vegakit.lang.python.types import kind_of, type_of
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import SPAWN_RULES
 from vegakit.lang.types import DURATION, MONEY, Parameter
@@ -27,10 +34,18 @@ from vegakit.lang.types import DURATION, MONEY, Parameter
 # | `a.ask(m, returns=T)`       | `a <- m as T`           |
 # | `a.stream(m)`               | `a <~ m`                |
 # | `a.submit(m)`, `f.result()` | `async a <- m`, `await f` |
+# | `race(a(m), b(m))`          | `race [a <- m, b <- m]` |
 
 
 METHODS_OF_PROCESSES = ("ask", "stream", "submit", "result")
 _OPTIONS = ("returns", "timeout", "budget")
+_TYPED = frozenset(
+    "output_type result_type response_model response_format output type schema as_type".split()
+)
+_OF_AGENTS = frozenset(
+    "model instructions system temperature effort max_tokens max_steps tools retry retries memory"
+    " priority on_exceed".split()
+)
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)")
 
 
@@ -72,11 +87,18 @@ def _options(body: FunctionContext, node: ast.Call) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for keyword in node.keywords:
         if keyword.arg not in _OPTIONS:
+            word = keyword.arg or ""
+            if word in _OF_AGENTS:
+                message = f"a send has no `{word}`: it is a setting of the agent"
+                body.refuse("python-send", keyword, message, f"write `Agent(…, {word}=…)`")
+            meant = "returns" if word in _TYPED else nearest(word, _OPTIONS)
+            at = body.span(keyword).at
             body.refuse(
                 "python-send",
-                keyword,
-                f"a send has no `{keyword.arg}`",
-                f"there are: {', '.join(_OPTIONS)}",
+                SourceSpan(at, at + len(word)),
+                f"a send has no `{word}`",
+                f"write `{meant}=`" if meant else f"there are: {', '.join(_OPTIONS)}",
+                Edit(at, at + len(word), meant) if meant else None,
             )
         found[keyword.arg] = keyword.value
     return found
@@ -103,6 +125,75 @@ def _message(body: FunctionContext, node: ast.expr) -> tree.Expr:
             )
     body.demand("message", made, node)
     return made
+
+
+_RACE = "write `race(a(m), b(m), good=lambda x: len(x) > 3)`, or `race(*[a(x) for x in xs])`"
+
+
+def race(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    """Return a race of sends or calls. What makes an answer good is seen in a `lambda`."""
+    span, said = body.span(node), {keyword.arg: keyword.value for keyword in node.keywords}
+    good = said.pop("good", None)
+    if said or not node.args:
+        body.refuse("python-call", node, "`race` is not written so", _RACE)
+    match node.args:
+        case [ast.List() | ast.ListComp() | ast.Name() as of] if _is_list(body, of):
+            _refuse_list(body, of)
+        case _:
+            pass
+    match node.args:
+        case [ast.Starred(value=ast.ListComp() as made)]:
+            listed = expression(body, made)
+        case args if not any(isinstance(arg, ast.Starred) for arg in args):
+            listed = tree.ListLit(*span, tuple(expression(body, arg) for arg in args))
+        case _:
+            body.refuse("python-call", node, "what runs in a race is written in it", _RACE)
+    assert isinstance(listed, tree.ListLit | tree.Build)
+    if good is None:
+        return tree.Race(*span, "", listed, None)
+    if (name := parameter_of(good)) is None or not isinstance(good, ast.Lambda):
+        body.refuse("python-call", good, "what makes an answer good is written in the race", _RACE)
+    check_variable_name(body, good, name)
+    body.scopes.append({name: kind_of(body, node)})
+    where = expression(body, good.body)
+    body.scopes.pop()
+    return tree.Race(*span, name, listed, where)
+
+
+def _is_list(body: FunctionContext, of: ast.expr) -> bool:
+    return isinstance(kind_of(body, of), tree.ListType)
+
+
+def _refuse_list(body: FunctionContext, of: ast.expr) -> NoReturn:
+    """One list is one value, so nothing would run beside it."""
+    edit, advice = None, _RACE
+    if isinstance(of, ast.ListComp):
+        edit = body.file.replaced(of, f"*{body.file.source(of)}")
+        advice = f"write `race({edit.text})`" if len(edit.text) < 60 else "write `race(*[…])`"
+    elif isinstance(of, ast.List) and of.elts:
+        edit = body.file.replaced(of, ", ".join(map(body.file.source, of.elts)))
+        advice = f"write `race({edit.text})`" if len(edit.text) < 60 else advice
+    body.refuse(
+        "python-call", of, "this is a race of one: what runs is not in a list", advice, edit
+    )
+
+
+def parameter_of(node: ast.expr) -> str | None:
+    """Return the only parameter of a `lambda`, None if it is no such thing."""
+    match node:
+        case ast.Lambda(
+            args=ast.arguments(
+                posonlyargs=[],
+                args=[ast.arg(arg=name)],
+                vararg=None,
+                kwonlyargs=[],
+                kwarg=None,
+                defaults=[],
+            )
+        ):
+            return name
+        case _:
+            return None
 
 
 def spawn(body: FunctionContext, node: ast.Call) -> tree.Expr:
@@ -166,11 +257,13 @@ def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> t
     if row is None:
         known = [found.replace("::", ".") for found in LIBRARY if "::" in found]
         said = ".".join(path)
+        close = nearest(said, [*known, *_OWN, *_TOP])
         body.refuse(
             "python-vega",
             callee,
             f"there is no `vega.{said}`",
             _meant(said, [*known, *_OWN, *_TOP]),
+            body.file.replaced(callee, f"vega.{close}") if close else None,
         )
     return _library(body, node, row)
 
@@ -178,7 +271,7 @@ def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> t
 def _meant(said: str, known: list[str]) -> str:
     advice = did_you_mean(said, known)
     if advice.startswith("one of"):
-        return "docs/reference/language.md lists the library; `a::b` is written `vega.a.b`"
+        return "`vega card --python` lists the library; `a::b` is written `vega.a.b`"
     return advice.replace("`", "`vega.", 1)
 
 

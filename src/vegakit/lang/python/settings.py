@@ -5,10 +5,16 @@
 import ast
 import re
 
-from vegakit.lang.python.context import FunctionContext, PythonFile, expression
+from vegakit.lang.diagnostics import Edit, nearest
+from vegakit.lang.python.context import (
+    FunctionContext,
+    PythonFile,
+    SourceSpan,
+    expression,
+)
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import GRANTS, SPAWN_RULES, SUPERVISOR_SETTINGS
-from vegakit.lang.syntax.lexer import MAX_INT, MAX_MS, duration_ms, money_nanos
+from vegakit.lang.syntax.lexer import MAX_INT, MAX_MS, duration_ms, money_nanos, plain_duration
 
 # Money, durations and settings that are written as text: `"$0.50"`, `"30s"`.
 
@@ -31,7 +37,12 @@ def money(file: PythonFile, node: ast.expr) -> tree.MoneyLit:
     text = text_in(file, node)
     found = _MONEY_TEXT.fullmatch(text or "")
     if found is None:
-        file.refuse("python-money", node, "this is no amount of money", 'write it like "$1.50"')
+        edit, advice = None, 'write it like "$1.50"'
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float, str):
+            amount = str(node.value).removeprefix("$").removesuffix("USD").strip()
+            if _MONEY_TEXT.fullmatch(f"${amount}"):
+                advice, edit = f'write "${amount}"', file.replaced(node, f'"${amount}"')
+        file.refuse("python-money", node, "this is no amount of money", advice, edit)
     nanos = money_nanos(f"${found[1]}.{found[2] or '0'}")
     if nanos is None:
         file.refuse("python-money", node, "this is too much", "the most is a billion dollars")
@@ -52,11 +63,15 @@ def duration(file: PythonFile, node: ast.expr) -> tree.Duration:
     found = _DURATION_TEXT.fullmatch(text_in(file, node) or "")
     lasts = None if found is None else duration_ms(found[0])
     if lasts is None:
+        edit, plain = None, plain_duration((text_in(file, node) or "").replace(" ", ""))
+        if plain and isinstance(node, ast.Constant):
+            edit = file.replaced(node, f'"{plain}"')
         file.refuse(
             "python-duration",
             node,
             "this is no duration",
-            'write it like "30s", "500ms", "5m", "2h" or "1d"',
+            f'write "{plain}"' if edit else 'write it like "30s", "500ms", "5m", "2h" or "1d"',
+            edit,
         )
     return tree.Duration(*span, lasts)
 
@@ -152,9 +167,12 @@ def _growth(file: PythonFile, node: ast.Call) -> tree.Expr:
 def block(file: PythonFile, node: ast.expr, name: str) -> tuple[tree.Setting, ...]:
     """Return the settings in `vega.retry(…)`, `vega.circuit_breaker(…)` or `vega.rate_limit(…)`."""
     if not (isinstance(node, ast.Call) and _vega_name(file, node.func) == name and not node.args):
-        file.refuse(
-            "python-setting", node, "this is a block of settings", f"write `vega.{name}(…)`"
-        )
+        edit, written = None, f"vega.{name}(…)"
+        if name == "retry" and isinstance(node, ast.Constant) and type(node.value) is int:
+            written = f"vega.retry(max_attempts={node.value})"
+            edit = file.written(node, written)
+        message = f"`{name}` takes a block of settings"
+        file.refuse("python-setting", node, message, f"write `{written}`", edit)
     return tuple(setting(file, keyword) for keyword in node.keywords)
 
 
@@ -177,7 +195,16 @@ def agent_name(file: PythonFile, name: str, call: ast.Call) -> None:
             call,
             f"the name of `{name}` is its first argument, all others are named",
             f'write `{name} = {kind}("{name}", …)`',
+            _by_place(file, call),
         )
+
+
+def _by_place(file: PythonFile, call: ast.Call) -> Edit | None:
+    """`name="w"` is the first argument."""
+    first = call.keywords[0] if call.keywords and not call.args else None
+    if first is None or first.arg != "name":
+        return None
+    return Edit(file.span(first).at, file.span(first.value).at, "")
 
 
 def agent(file: PythonFile, name: str, node: ast.Assign, call: ast.Call) -> tree.AgentDecl:
@@ -264,6 +291,9 @@ def _child(file: PythonFile, node: ast.expr) -> tree.Name:
 # Rights
 
 
+_RIGHTS = frozenset("may capabilities permissions rights allow allowed grants can".split())
+
+
 def grants(
     file: PythonFile, keywords: list[ast.keyword], known: tuple[str, ...]
 ) -> tree.Grants | None:
@@ -272,11 +302,14 @@ def grants(
     for keyword in keywords:
         word = keyword.arg or ""
         if word not in known:
+            at = file.span(keyword).at
+            meant = known[0] if word in _RIGHTS else nearest(word, known)
             file.refuse(
                 "python-rights",
-                keyword,
+                SourceSpan(at, at + len(word)),
                 f"there is no `{word}` here",
-                f"one of: {', '.join(known)}",
+                f"write `{meant}=`" if meant else f"one of: {', '.join(known)}",
+                Edit(at, at + len(word), meant) if meant else None,
             )
         if word in GRANTS:
             found[GRANTS[word]] = _rows(file, word, keyword.value)
@@ -289,10 +322,19 @@ def _rows(
     file: PythonFile, word: str, node: ast.expr
 ) -> tuple[tree.CapName, ...] | tuple[tree.Text, ...]:
     if not isinstance(node, ast.List | ast.Tuple):
-        file.refuse("python-rights", node, f"`{word}` is a list", f'write `{word}=["…"]`')
+        text = text_in(file, node)
+        edit = None if text is None else file.replaced(node, f'["{text}"]')
+        advice = f'write `{word}=["{text or "…"}"]`'
+        file.refuse("python-rights", node, f"`{word}` is a list", advice, edit)
     texts = tuple(fixed_text(file, item) for item in node.elts)
     if GRANTS[word] != "capabilities":
         return texts
+    for item, one in zip(node.elts, texts, strict=True):
+        if one.parts and "." in (name := str(one.parts[0])):
+            meant = name.replace(".", "::")
+            message = "the parts of a capability are joined by `::`"
+            edit = file.replaced(item, f'"{meant}"')
+            file.report("python-rights", item, message, f'write "{meant}"', edit)
     return tuple(
         tree.CapName(one.at, one.end, str(one.parts[0]) if one.parts else "") for one in texts
     )

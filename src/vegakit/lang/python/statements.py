@@ -2,7 +2,7 @@
 
 import ast
 
-from vegakit.lang.diagnostics import count_steps
+from vegakit.lang.diagnostics import Edit, count_steps
 from vegakit.lang.library import BUILTIN_ERRORS, CATCHABLE, VEGA_ERRORS
 from vegakit.lang.python.analysis import is_pure
 from vegakit.lang.python.assignments import (
@@ -17,16 +17,18 @@ from vegakit.lang.python.assignments import (
 from vegakit.lang.python.context import (
     STATEMENTS,
     FunctionContext,
+    PythonFile,
     RefusedError,
     Rule,
     check_variable_name,
     expression,
+    with_imports,
 )
 from vegakit.lang.python.expressions import library, loop_source
 from vegakit.lang.python.sends import is_vega
 from vegakit.lang.python.settings import money_value, setting
 from vegakit.lang.python.subset import NO_STATEMENTS
-from vegakit.lang.python.types import is_none, kind_of
+from vegakit.lang.python.types import is_none, kind_of, space_of
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import SESSION_SETTINGS
 
@@ -43,6 +45,8 @@ def statements(body: FunctionContext, nodes: list[ast.stmt]) -> tuple[tree.Stmt,
             made += STATEMENTS[type(node)](body, node)
         except RefusedError:
             _declare_all(body, node)
+            if isinstance(node, ast.Expr):
+                body.file.left_out.append(body.span(node))
     return tuple(made)
 
 
@@ -51,6 +55,9 @@ def _declare_all(body: FunctionContext, node: ast.stmt) -> None:
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             body.declare(one.id)
+            body.unread.add(one.id)
+        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            body.unread.add(one.name)
 
 
 def block(body: FunctionContext, nodes: list[ast.stmt], around: ast.AST) -> tree.Block:
@@ -287,7 +294,21 @@ def _unused(body: FunctionContext, name: str) -> str:
 
 def _no(body: FunctionContext, node: ast.stmt) -> list[tree.Stmt]:
     word, why, advice = NO_STATEMENTS[type(node)]
+    match node:
+        case ast.Delete(targets=[ast.Subscript(value=ast.Name(id=name) as of, slice=at)]) if (
+            space := space_of(body, of)
+        ) in _REMOVED and not isinstance(at, ast.Slice):
+            why = "what is removed is left out of a new one"
+            written = f"{name} = vega.{_REMOVED[space]}({name}, {body.file.source(at)})"
+            edit = body.file.written(node, written)
+            said = f"`{word}` cannot stand here: {why}"
+            body.refuse("python-statement", node, said, f"write `{written}`", edit)
+        case _:
+            pass
     return body.refuse("python-statement", node, f"`{word}` cannot stand here: {why}", advice)
+
+
+_REMOVED = {"map": "map.remove", "list": "list.remove_at"}
 
 
 PLAIN_STATEMENTS: dict[type, Rule] = {
@@ -382,8 +403,8 @@ def _raise(body: FunctionContext, node: ast.Raise) -> list[tree.Stmt]:
         case _:
             advice = 'write `raise Failed("…")`, and import Failed from vegakit'
     edit = None
-    if isinstance(node.exc, ast.Call) and file.imported.get("Failed") == "vegakit.Failed":
-        edit = file.rewritten(node.exc, "Failed({args})")
+    if isinstance(node.exc, ast.Call) and (made := file.rewritten(node.exc, "Failed({args})")):
+        edit = with_imports(file, made, "Failed")
     return file.refuse("python-raise", node, "a program raises Failed only", advice, edit)
 
 
@@ -402,12 +423,27 @@ def _with(body: FunctionContext, node: ast.With) -> list[tree.Stmt]:
             ]
         if file.means(call.func, "vegakit.session"):
             return [_session(body, node, call)]
+    _no_other_with(file, item, call)
     return file.refuse(
         "python-with",
         item.context_expr,
         "`with` opens a session or runs statements at the same time",
         'write `with session(budget="$1"):` or `with parallel():`',
     )
+
+
+def _no_other_with(file: PythonFile, item: ast.withitem, call: ast.expr) -> None:
+    """Refuse `with open(path) as f:` and `with session(…) as s:` by what is meant."""
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+        if call.func.id == "open" and call.args:
+            path = file.source(call.args[0])
+            advice = f"write `text = vega.file.read({path})`, or `vega.file.write({path}, text)`"
+            file.refuse("python-with", call, "a file is read and written as a whole here", advice)
+        if item.optional_vars is not None and file.means(call.func, "vegakit.session"):
+            named = file.span(item.optional_vars)
+            edit = Edit(file.span(call).end, named.end, "")
+            advice = f"leave out `as {file.source(item.optional_vars)}`"
+            file.refuse("python-with", named, "a session is no value", advice, edit)
 
 
 def _session(body: FunctionContext, node: ast.With, call: ast.Call) -> tree.Stmt:

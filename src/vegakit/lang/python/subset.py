@@ -49,17 +49,18 @@ METHODS: dict[str, tuple[str, int]] = {
 """Methods that are a function of the library on what stands before the dot, and its arguments."""
 
 RESERVED = frozenset(
-    "abs bool dict enumerate float int len list max min object open print range reversed round set"
-    " sorted str sum tuple type zip map filter any all input id hash iter next vars super eval exec"
-    " compile globals locals getattr setattr hasattr isinstance repr format".split()
+    "abs bool dict enumerate float int len list max min object print range reversed round set"
+    " sorted str sum tuple zip any all super eval exec globals locals getattr setattr hasattr"
+    " isinstance repr".split()
 )
-"""Names of Python that a variable may not take: a reader knows them as something else."""
+"""Names of Python that a variable may not take: a reader knows them as something else. Those that
+people do give to variables, and that nothing here can call, are free: `id`, `type`, `input`."""
 
 NO_BUILTINS: dict[str, tuple[str, str]] = {
     "all": ("takes a generator", "walk the list in a `for` and keep a bool"),
     "any": ("takes a generator", "walk the list in a `for` and keep a bool"),
     "bool": ("turns anything into a bool", "compare: `x != 0`, `len(xs) > 0`, `x is not None`"),
-    "dict": ("copies", "write `{**d}`"),
+    "dict": ("copies a dict", "write `{**d}`"),
     "enumerate": ("gives pairs", "write `for i, x in enumerate(xs):`"),
     "eval": ("runs text as code", "nothing here runs text; ask an agent with `returns=`"),
     "exec": ("runs text as code", "nothing here runs text; ask an agent with `returns=`"),
@@ -86,13 +87,16 @@ NO_BUILTINS: dict[str, tuple[str, str]] = {
     "chr": ("is not in the library", "write the text itself"),
     "pow": ("gives an int or a float", "write `vega.math.pow(x, y)` for floats"),
     "divmod": ("gives a tuple", "write `a // b` and `a % b`"),
-    "range": ("is a range, not a list", "write `list(range(n))`"),
+    "range": ("gives a range, which is no list", "write `list(range(n))`"),
     "repr": ("spells values as Python does", "write `vega.text(x)`"),
-    "reversed": ("is an iterator", "write `list(reversed(xs))`"),
-    "set": ("has no order", "write `vega.list.unique(xs)`"),
-    "frozenset": ("has no order", "write `vega.list.unique(xs)`"),
+    "reversed": ("gives an iterator, which is walked once", "write `list(reversed(xs))`"),
+    "set": ("gives a set, which has no order", "write `vega.list.unique(xs)`"),
+    "frozenset": ("gives a set, which has no order", "write `vega.list.unique(xs)`"),
     "super": ("is for classes with methods", "records have no methods; write a function"),
-    "tuple": ("is a tuple", "use a list, or a record with named fields"),
+    "tuple": (
+        "gives a tuple, which a program does not have",
+        "write `list(xs)`, or declare a record",
+    ),
     "type": ("asks for a type", "types are known before the run"),
     "zip": ("gives pairs", "write `for i, x in enumerate(xs):` and `ys[i]`"),
 }
@@ -121,19 +125,26 @@ NO_METHODS: dict[str, tuple[str, str]] = {
     "format": ("formats otherwise than Vega", 'write an f-string: f"… {{x}}"'),
     "title": ("is not in the library", "write `.upper()` or `.lower()`"),
     "isdigit": ("is not in the library", "write `try: int({of})` and `except ValueError:`"),
-    "lstrip": ("is not in the library", "write `{of}.strip()`"),
-    "rstrip": ("is not in the library", "write `{of}.strip()`"),
+    "lstrip": (
+        "is not in the library",
+        "`{of}.strip()` also takes the blanks at its end, if that does no harm",
+    ),
+    "rstrip": (
+        "is not in the library",
+        "`{of}.strip()` also takes the blanks at its begin, if that does no harm",
+    ),
     "encode": ("gives bytes", "there are no bytes; keep the text"),
     "model_dump": ("gives a dict of anything", "write `vega.text({of})`, or read its fields"),
     "model_dump_json": ("is pydantic's", "write `vega.text({of})`"),
-    "keys": ("is a view that changes with the dict", "write `list({of}.keys())`"),
-    "values": ("is a view that changes with the dict", "write `list({of}.values())`"),
+    "keys": ("gives a view that changes with the dict", "write `list({of}.keys())`"),
+    "values": ("gives a view that changes with the dict", "write `list({of}.values())`"),
     "items": ("gives pairs", "write `for key, value in {of}.items():`"),
 }
 
 
 BUILTIN_EDITS: dict[str, str] = {
     "dict": "{{**{args}}}",
+    "input": 'vega.human.ask({args}, "1h")',
     "range": "list(range({args}))",
     "repr": "vega.text({args})",
     "reversed": "list(reversed({args}))",

@@ -3,10 +3,19 @@ show it (pure).
 """
 
 import ast
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
+from msgspec.structs import replace
+
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.library import LIBRARY
-from vegakit.lang.python.context import FunctionContext, PythonFile, RefusedError
+from vegakit.lang.python.context import (
+    FunctionContext,
+    PythonFile,
+    RefusedError,
+    joined,
+    with_imports,
+)
 from vegakit.lang.python.subset import BUILTIN_TYPES
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.lexer import MAX_INT
@@ -27,9 +36,10 @@ from vegakit.lang.types import (
 # | Python                               | tree            |
 # |--------------------------------------|-----------------|
 # | `str int float bool`                 | the same        |
+# | `Annotated[str, MaxLen(9)]`          | `str; 9`        |
 # | `X \| None`, `Optional[X]`           | `X?`            |
 # | `list[X]`, `Annotated[list[X], MaxLen(9)]` | `[X]`, `[X; 9]` |
-# | `dict[str, X]`                       | `{str: X}`      |
+# | `dict[str, X]`, `Annotated[dict[str, X], MaxLen(9)]` | `{str: X}`, `{str: X; 9}` |
 # | `Literal["a", "b"]`                  | `"a" \| "b"`    |
 # | `Any`                                | `any`           |
 # | `vega.Money vega.Duration vega.PythonFile vega.Process` | `money duration file process` |
@@ -59,6 +69,15 @@ _INSTEAD = {
     "Callable": "functions are not values here: call them by name",
     "Iterable": "write `list[T]`",
     "Sequence": "write `list[T]`",
+}
+
+
+_BUILTIN = {
+    "List": "list",
+    "Dict": "dict",
+    "Iterable": "list",
+    "Sequence": "list",
+    "Mapping": "dict",
 }
 
 
@@ -148,18 +167,50 @@ def _bounded(file: PythonFile, node: ast.expr, of: ast.expr, bound: ast.expr) ->
     inner = type_of(file, of)
     match bound:
         case ast.Call(func=func, args=[ast.Constant(value=int() as most)], keywords=[]) if (
-            file.means(func, "vegakit.MaxLen")
-            and isinstance(inner, tree.ListType)
-            and most <= MAX_INT
+            file.means(func, "vegakit.MaxLen") and _has_length(inner) and most <= MAX_INT
         ):
-            return tree.ListType(*file.span(node), inner.inner, most)
+            at, end = file.span(node)
+            return replace(inner, at=at, end=end, most=most)
         case _:
+            if isinstance(bound, ast.Call) and isinstance(bound.func, ast.Name):
+                _other_bound(file, bound, bound.func)
             return file.refuse(
                 "python-type",
                 node,
-                "only the length of a list is bounded by a type",
-                "write `Annotated[list[T], MaxLen(20)]`",
+                "only the length of a list, dict or str is bounded by a type",
+                "write `Annotated[list[T], MaxLen(20)]`, or `Annotated[str, MaxLen(200)]`",
             )
+
+
+def _other_bound(file: PythonFile, bound: ast.Call, func: ast.Name) -> None:
+    """Refuse `Max(50)`, as other libraries call it."""
+    if func.id in ("Max", "MaxLength", "Len", "Length", "max_length", "Size"):
+        file.refuse(
+            "python-type",
+            func,
+            f"`{func.id}` is not a bound that Vega knows",
+            f"write `MaxLen({', '.join(map(file.source, bound.args))})`, from vegakit",
+            _renamed(file, func, "MaxLen"),
+        )
+
+
+def _renamed(file: PythonFile, name: ast.Name, other: str) -> Edit | None:
+    """Another name here, and in the import of it, which would fail."""
+    edit = file.replaced(name, other)
+    aliases = (alias for node in file.imports if node.module == "vegakit" for alias in node.names)
+    wrong = next((alias for alias in aliases if alias.name == name.id), None)
+    if wrong is None or other in file.imported:
+        return with_imports(file, edit, other)
+    return joined(file.text, [edit, file.replaced(wrong, other)])
+
+
+def _has_length(kind: tree.TypeExpr) -> TypeGuard[tree.ListType | tree.MapType | tree.NamedType]:
+    return isinstance(kind, tree.ListType | tree.MapType) or is_text(kind)
+
+
+def is_text(kind: tree.TypeExpr | None) -> bool:
+    """Return whether it is `str`, of whatever length."""
+    return isinstance(kind, tree.NamedType) and kind.name == "str"
 
 
 def _refuse(file: PythonFile, node: ast.expr) -> NoReturn:
@@ -173,7 +224,12 @@ def _refuse(file: PythonFile, node: ast.expr) -> NoReturn:
         advice = f"say what is in it: `{'list[str]' if name == 'list' else 'dict[str, int]'}`"
     elif file.imported.get(name, "").startswith(("typing", "vegakit")):
         advice = f"{known} the records of this file"
-    file.refuse("python-type", node, f"`{file.source(node)}` is no type of a program", advice)
+    edit = None
+    if isinstance(root, ast.Name) and isinstance(node, ast.Subscript) and name in _BUILTIN:
+        edit = file.replaced(root, _BUILTIN[name])
+        advice = f"write `{_BUILTIN[name]}[{file.source(node.slice)}]`"
+    message = f"`{file.source(node)}` is no type of a program"
+    file.refuse("python-type", node, message, advice, edit)
 
 
 # What an expression is as far as its lines show it: text, list or dict.
@@ -205,8 +261,10 @@ _GIVEN: dict[str, tree.TypeExpr] = {
 
 
 def space_of(body: FunctionContext, node: ast.expr) -> str:
-    """Return `str`, `list` or `map`, or empty where it cannot be told."""
-    match kind_of(body, node):
+    """Return `str`, `list` or `map`, or empty where it cannot be told. Whether it may be None is
+    left to the checker, which knows what was tested before."""
+    kind = kind_of(body, node)
+    match kind.inner if isinstance(kind, tree.OptionalType) else kind:
         case tree.NamedType(name="str") | tree.ChoiceType():
             return "str"
         case tree.ListType():
@@ -224,6 +282,8 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
             return _constant(value)
         case ast.JoinedStr():
             return _STR
+        case ast.Starred(value=of):
+            return _item(body, kind_of(body, of), is_slice=False)
         case ast.Name(id=name):
             if name in body.file.constants and not body.is_known(name):
                 return _constant(body.file.constants[name].value)
@@ -250,7 +310,7 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
             return _FLOAT
         case ast.BinOp(left=left, right=right):
             one, other = kind_of(body, left), kind_of(body, right)
-            return other if _FLOAT in (one, other) else one or other
+            return _FLOAT if _FLOAT in (one, other) else one or other
         case ast.IfExp(body=one, orelse=other):
             first, second = kind_of(body, one), kind_of(body, other)
             return second if isinstance(first, tree.OptionalType) else first or second
@@ -282,9 +342,14 @@ def _constant(value: object) -> tree.TypeExpr | None:
 
 
 def _resolved(body: FunctionContext, kind: tree.TypeExpr | None) -> tree.TypeExpr | None:
-    if isinstance(kind, tree.NamedType) and kind.name in body.file.aliases:
-        return body.file.aliases[kind.name]
-    return kind
+    """Return a type with its name looked up. Numbers and bools are told apart by `==`, so where
+    they were written does not matter."""
+    if not isinstance(kind, tree.NamedType):
+        return kind
+    return body.file.aliases.get(kind.name) or _PLACELESS.get(kind.name, kind)
+
+
+_PLACELESS = {"int": _INT, "float": _FLOAT, "bool": _BOOL}
 
 
 def _field(body: FunctionContext, of: tree.TypeExpr | None, name: str) -> tree.TypeExpr | None:
@@ -311,6 +376,9 @@ def _item(
 
 def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # noqa: C901, PLR0912
     match node.func:
+        case ast.Name() if body.file.means(node.func, "vegakit.race"):
+            kind = kind_of(body, ast.List([*node.args[:1]]))
+            return kind.inner if isinstance(kind, tree.ListType) else None
         case ast.Name(id="list" | "sorted"):
             return _listed(body, node)
         case ast.Name(id="sum"):

@@ -33,7 +33,7 @@ AGENT_FIELDS = (
     "tool",
     *AGENT_BLOCKS,
 )
-SPAWN_RULES = ("strategy", "max_restarts", "window")
+SPAWN_RULES = ("strategy", "max_restarts", "window", "backoff")
 SUPERVISOR_SETTINGS = (*SPAWN_RULES, "children")
 SPAWN_OPTIONS = ("wallet", "named", "supervised")
 SESSION_SETTINGS = ("on_exceed", "speculate", "confirm")
@@ -54,6 +54,19 @@ CLAUSES_OF = {
 
 TOP_WORDS = frozenset("agent tool type use node supervisor program".split())
 """With `fn`, they begin a declaration where what follows fits."""
+
+SETTING_WORDS = {
+    **dict.fromkeys(
+        ("prompt", "system_prompt", "systemPrompt", "instructions", "instruction", "role"), "system"
+    ),
+    **dict.fromkeys(("llm", "engine"), "model"),
+    **dict.fromkeys(("max_output_tokens", "maximum_tokens", "token_limit"), "max_tokens"),
+    **dict.fromkeys(("functions", "toolset"), "tools"),
+    **dict.fromkeys(("max_turns", "max_iterations", "maxSteps"), "max_steps"),
+    **dict.fromkeys(("retries", "max_retries", "tries", "attempts"), "max_attempts"),
+    **dict.fromkeys(("max_cost", "cost_limit", "max_budget"), "budget"),
+}
+"""Words of other libraries for our settings."""
 
 STATEMENT_WORDS = (
     "let return break continue if while for try session parallel monitor spawn await".split()
@@ -104,6 +117,8 @@ _PERIOD = re.compile(r"/(hour|day|month)\b")
 _BLANKS = re.compile(r"[ \t]*")
 _GOES_ON = frozenset([";", ",", ")", "]"])
 """Behind a `}` these show that it closed no block."""
+_WITHIN = frozenset(["else", "catch", ",", ")", "]"])
+"""Behind a `}` these show that the statement goes on."""
 _LONGEST_SHOWN = 30
 
 
@@ -216,21 +231,16 @@ class Cursor:
     def hint(self) -> str:
         """Return what was perhaps meant by the token here, which cannot stand behind a value; empty
         if nothing comes to mind."""
-        kind, i = self.kinds[self.i], self.i
-        if (
-            kind in {"text", "open"}
-            and self.kinds[i - 1] == "name"
-            and self.ends[i - 1] == self.starts[i]
-        ):
-            return "a string has no letter before it; {…} is inserted in every string"
-        if kind in {"->", "=>"}:
-            return "there are no functions without names; lists are built by [for x in xs { … }]"
-        if kind == "," and self.kinds[i + 1] == "name":
-            return "what belongs to a send or spawn follows it without a comma"
+        kind = self.kinds[self.i]
         if kind in _OPERATORS:
-            word = self.values[i]
+            word = self.values[self.i]
             return f"to go on with `{word}`, put what stands before it in parentheses"
         return ""
+
+    def stuck(self) -> None:
+        """Report the token here if it is a sign of another language; `MisspellingParser` does
+        it."""
+        raise NotImplementedError
 
     def too_deep(self) -> NoReturn:
         """Report that the program is nested too deep, and end the parse as a whole."""
@@ -251,13 +261,6 @@ class Cursor:
         self.height += 1
         if self.height + self.depth > MAX_NESTING:
             self.too_deep()
-
-    def no_ternary(self) -> NoReturn:
-        """Report `a ? b : c` or `a?.b`, which the language does not have."""
-        remedy = "use `if`, or `a ?? b` for a value that may be null"
-        chained = self.kinds[self.i + 1] == "."
-        found = "there is no `?.`" if chained else "there is no `a ? b : c`"
-        self.fail("foreign-operator", found, remedy)
 
     # Taking
 
@@ -288,10 +291,14 @@ class Cursor:
         if self.kinds[self.i] == kind:
             self.i += 1
             return
+        self.stuck()
         at, shown = self.starts[opener], "}" if kind == "|}" else kind
         either = f"{between} or `{shown}`" if between else f"`{shown}`"
         found = f"expected {either}, found {self.shown()}"
-        remedy = self.hint() or f"the `{self.values[opener]}` at {self.place(at)} is not closed yet"
+        remedy = (
+            self.hint()
+            or f"the `{self.values[opener]}` at {self.place(at)} is not closed yet: add `{shown}`"
+        )
         if kind == "|}":
             remedy = "for a brace in the text write \\{"
         if self.begins_line(self.i) or self.kinds[self.i] in {";", "eof", *_CLOSING}:
@@ -322,8 +329,7 @@ class Cursor:
         if self.kinds[self.i] == ";":
             self.i += 1
             return
-        if self.kinds[self.i] == "?":
-            self.no_ternary()
+        self.stuck()
         end = self.ends[self.i - 1]
         found = f"expected `;` after {after}, found {self.shown()}"
         if self.begins_line(self.i) or self.kinds[self.i] in {"}", "eof"}:
@@ -334,7 +340,8 @@ class Cursor:
 
     def nearly(self, i: int, known: Iterable[str], code: str, found: str) -> str:
         """The known word that token i was meant for, after it was reported."""
-        close = nearest(self.values[i], known)
+        close = SETTING_WORDS.get(self.values[i], "")
+        close = close if close in known else nearest(self.values[i], known)
         at, end = self.starts[i], self.ends[i]
         remedy = f"did you mean `{close}`?" if close else f"one of: {', '.join(known)}"
         self.report(code, found, at, end, remedy, Edit(at, end, close) if close else None)
@@ -359,10 +366,10 @@ class Cursor:
                 return
             if kind == "{":
                 self.skip_braces()
+                if kinds[self.i] in _WITHIN:
+                    continue
                 if kinds[self.i] == ";":
                     self.i += 1
-                elif kinds[self.i] in {"else", "catch"}:
-                    continue
                 return
             self.i += 1
 

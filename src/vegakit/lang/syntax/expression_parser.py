@@ -5,13 +5,14 @@ from typing import NoReturn, TypeAlias
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import SPAWN_OPTIONS, SPAWN_RULES, ParseError
-from vegakit.lang.syntax.lexer import RESERVED, duration_ms, money_nanos
+from vegakit.lang.syntax.lexer import MAX_INT, RESERVED, duration_ms, money_nanos
 from vegakit.lang.syntax.type_parser import SettingParser
 
 # Sends, spawns and waiting; and what is said when an expression is none.
 #
 # a <- m timeout 30s budget $1 as T          async a <- m          a <~ m
 # spawn A wallet $2 named "x" supervised by { strategy restart }   spawn async A   await f
+# race [a <- m, b <- m]      race x in [a <- m, b <- m] if len(x) > 3
 
 
 _OR = 2
@@ -21,6 +22,8 @@ _INSTEAD = {
     "]": "something is missing before it",
     "=": "to compare write `==`",
     "=>": "there are no arrow functions",
+    "parallel": "`parallel { … }` is a statement; several answers at once are futures: "
+    "`[for x in xs { async A <- x }]`",
     ".": "write numbers with a digit before the point, like 0.5",
     "?": "there is no `a ? b : c`; use `if`, or `??` for a value that may be null",
     "*": "something is missing before it",
@@ -28,29 +31,37 @@ _INSTEAD = {
     "await": "put it in parentheses: (await …)",
     "spawn": "put it in parentheses: (spawn …)",
     "async": "put it in parentheses: (async …)",
-    "fn": "functions are declared at top level, and none is `async`",
+    "race": "put it in parentheses: (race …)",
+    "fn": "functions are declared at top level, and have a name",
     "<-": "write the agent before it: agent <- message",
 }
 
-_SEND_PREFIXES = frozenset(["spawn", "async", "await"])
+_SENDS = frozenset(["<-", "<~"])
+_SEND_PREFIXES = frozenset(["spawn", "async", "await", "race"])
 _ASK_OPTIONS = frozenset(["timeout", "budget", "as"])
+_RACE = "write `race [a <- m, b <- m]`, or `race x in [a <- m, b <- m] if len(x) > 3`"
 
 
 class SendParser(SettingParser):
     """Parses sends, spawns and waits, and reports what is no expression."""
 
     def prefixed(self) -> tree.Expr:
-        """`spawn`, `async` or `await` and what follows."""
+        """`spawn`, `async`, `await` or `race` and what follows."""
         i = self.i
         kind = self.kinds[i]
         if kind == "spawn":
             return self.spawn()
+        if kind == "race":
+            return self.race()
         self.i = i + 1
         self.deeper()
         if kind == "await":
             of = self.prefixed() if self.kinds[i + 1] in _SEND_PREFIXES else self.operand()
             self.depth -= 1
             self.grown()
+            if self.kinds[self.i] in _SENDS:
+                edit = Edit(self.starts[i], self.starts[i + 1], "")
+                self.fail("not-a-future", "a send waits by itself", "leave `await` out", edit, i)
             return tree.Await(self.starts[i], self.ends[self.i - 1], of)
         to = self.operand()
         self.depth -= 1
@@ -99,7 +110,9 @@ class SendParser(SettingParser):
         agent = self.name_path("")
         if self.kinds[self.i] == "(":
             remedy = f"write: spawn {agent.name}"
-            self.fail("expected", "an agent is spawned without parentheses", remedy)
+            closes, at = self.kinds[self.i + 1] == ")", self.starts[self.i]
+            edit = Edit(at, self.ends[self.i + 1], "") if closes else None
+            self.fail("expected", "an agent is spawned without parentheses", remedy, edit)
         found: dict[str, tree.Expr] = {}
         rules: tuple[tree.Setting, ...] | None = None
         height = 0
@@ -115,6 +128,10 @@ class SendParser(SettingParser):
                 continue
             found[word] = self.operators(_OR)
             height = max(height, self.height)
+        if word == "budget":
+            edit = Edit(self.starts[self.i], self.ends[self.i], "wallet")
+            said = "what a process may spend is its wallet"
+            self.fail("expected", said, "write `wallet`", edit)
         self.depth -= 1
         self.height = height
         self.grown()
@@ -183,9 +200,21 @@ class SendParser(SettingParser):
     def member_name(self) -> str:
         """Take the name behind a `.` that is taken already, and report `..` as what it is."""
         if self.kinds[self.i] == ".":
-            remedy = "write range(0, 10) for the numbers from 0 to 9"
-            self.fail("foreign-operator", "there is no `..`", remedy)
+            self.no_range()
         return self.name("after `.`")
+
+    def no_range(self) -> NoReturn:
+        """Report `1..10`."""
+        first, last = self.i - 2, self.i + 1
+        ends = {self.kinds[first], self.kinds[last]}
+        written = None
+        if ends <= {"int", "name"}:
+            written = f"range({self.values[first]}, {self.values[last]})"
+        remedy = f"write `{written or 'range(0, 10)'}`, without the last number"
+        found = "there is no `..`"
+        if written is None:
+            self.fail("foreign-operator", found, remedy)
+        self.foreign(found, remedy, first, last, written)
 
     def no_colon(self, opener: int, later: bool) -> NoReturn:
         """A block where a value should stand looks like a map that went wrong."""
@@ -206,6 +235,7 @@ class SendParser(SettingParser):
 
     def no_expression(self, kind: str) -> NoReturn:
         """Report a token that begins no value, with what to write instead where that is known."""
+        self.foreign_value(kind)
         found = f"expected a value, found {self.shown()}"
         if kind in _INSTEAD:
             self.fail("expected-value", found, _INSTEAD[kind])
@@ -234,6 +264,10 @@ class SendParser(SettingParser):
         """Parse an atom and what clings to it; `ExpressionParser` does it."""
         raise NotImplementedError
 
+    def race(self) -> tree.Race:
+        """Parse a race; `ExpressionParser` does it."""
+        raise NotImplementedError
+
 
 # Expressions, by how tightly their operators bind.
 #
@@ -260,7 +294,6 @@ _LEVELS = {word: level for level, words in _OPERATORS.items() for word in words.
 _NOT, _COMPARE = 4, 5
 _NOTS = frozenset(["not", "!"])
 _FOREIGN = frozenset(["||", "&&", "!"])
-_SENDS = frozenset(["<-", "<~"])
 _CLINGING = frozenset(["(", "[", "."])
 _TEXTS = frozenset(["text", "open"])
 _WORDS = {"true": True, "false": False, "null": None}
@@ -391,8 +424,11 @@ class ExpressionParser(SendParser):
         opener, height = self.i, self.height
         self.i += 1
         self.deeper()
+        self.no_slice(opener)
         index = self.expr()
         self.depth -= 1
+        if self.kinds[self.i] != "]":
+            self.no_slice(opener)
         self.close("]", opener)
         self.height = max(height, self.height)
         self.grown()
@@ -413,6 +449,8 @@ class ExpressionParser(SendParser):
             names.append(name)
             args.append(self.expr())
             height = max(height, self.height)
+            if kinds[self.i] == "=" and self.named_argument():
+                self.expr()
             if kinds[self.i] != ",":
                 break
             self.i += 1
@@ -447,14 +485,23 @@ class ExpressionParser(SendParser):
             self.i += 1
         last = self.i
         self.deeper()
-        value = self.operand()
+        value = self.smallest() or self.operand()
         self.depth -= 1
         for i in range(last - 1, first - 1, -1):
             value = tree.Unary(self.starts[i], self.ends[self.i - 1], "-", value)
             self.grown()
         return value
 
-    def list(self) -> tree.Expr:
+    def smallest(self) -> tree.Whole | None:
+        """Parse the digits of the smallest int, which are one too large without the `-` before
+        them."""
+        i = self.i
+        if self.kinds[i] != "int" or self.values[i].replace("_", "") != str(MAX_INT + 1):
+            return None
+        self.i, self.height = i + 1, 0
+        return tree.Whole(self.starts[i], self.ends[i], MAX_INT + 1)
+
+    def list(self) -> tree.ListLit:
         """Parse `[a, b]`, with a comma after the last one if you like."""
         opener = self.i
         items: list[tree.Expr] = []
@@ -473,7 +520,7 @@ class ExpressionParser(SendParser):
         self.grown()
         return tree.ListLit(self.starts[opener], self.ends[self.i - 1], tuple(items))
 
-    def build(self) -> tree.Expr:
+    def build(self) -> tree.Build:
         """Parse `[for x in xs if test { item }]`."""
         opener = self.i
         self.i += 2
@@ -493,6 +540,30 @@ class ExpressionParser(SendParser):
         self.height = max(height, self.height)
         self.grown()
         return tree.Build(self.starts[opener], self.ends[self.i - 1], name, over, where, item)
+
+    def race(self) -> tree.Race:
+        """Parse a race, whose candidates are written as a list."""
+        first, name = self.i, ""
+        self.i += 1
+        self.deeper()
+        if self.kinds[self.i] == "name":
+            name = self.name("after `race`")
+            if self.kinds[self.i] != "in":
+                self.expected("`in` after the name", _RACE)
+            self.i += 1
+        if self.kinds[self.i] != "[":
+            self.expected("the list of what runs", _RACE)
+        of, where = self.build() if self.kinds[self.i + 1] == "for" else self.list(), None
+        height = self.height
+        if name and self.kinds[self.i] != "if":
+            self.expected("`if` and what makes an answer good", _RACE)
+        if name:
+            self.i += 1
+            where = self.operators(_OR)
+        self.depth -= 1
+        self.height = max(height, self.height)
+        self.grown()
+        return tree.Race(self.starts[first], self.ends[self.i - 1], name, of, where)
 
     def map(self) -> tree.Expr:
         """Parse `{"key": value}`, with a comma after the last one if you like."""

@@ -42,6 +42,13 @@ _NUMBERS = (
     ("float", re.compile(r"\d+(?:_\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)),
 )
 _UNIT = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)", re.ASCII)
+_UNITS = {
+    "ms": ("msec", "msecs", "millis", "milliseconds"),
+    "s": ("sec", "secs", "second", "seconds", "S"),
+    "m": ("min", "mins", "minute", "minutes", "M"),
+    "h": ("hr", "hrs", "hour", "hours", "H"),
+    "d": ("day", "days", "D"),
+}
 _WHOLE_ESCAPE = re.compile(r"\\(?:[ntr\"\\{}]|u\{([0-9A-Fa-f]{1,6})\})")
 _PLAIN = re.compile(r"(?:[^\\]++|\\[ntr\"\\{}])*+")
 _REMEDIES = {
@@ -117,6 +124,13 @@ def bad_number(word: str) -> tuple[str, str, str]:
         said = f"`{clipped(unit)}` is no unit of time"
         return "bad-duration", said, "durations are 100ms, 30s, 5m, 2h or 1d"
     return "bad-number", f"`{clipped(word)}` is not a number", "numbers are like 1_000, 2.5 or 1e3"
+
+
+def plain_duration(word: str) -> str:
+    """Return `30s` for `30sec`, or nothing for what is no time."""
+    found = _UNIT.fullmatch(word)
+    unit = next((unit for unit, words in _UNITS.items() if found and found[2] in words), "")
+    return f"{found[1]}{unit}" if found and unit and found[1].isdecimal() else ""
 
 
 def remedy_for(char: str) -> str:
@@ -232,7 +246,7 @@ _MAX_STRINGS = 50
 RESERVED = frozenset(
     """
     fn let return break continue if else while for in try catch session parallel spawn async await
-    and or not true false null as
+    race and or not true false null as
     """.split()
 )
 _KEYWORDS = {word: word for word in RESERVED}
@@ -259,6 +273,7 @@ _CHUNKS = {
 _ESCAPE = re.compile(r"\\(?:u\{[^{}]*\}|.)", re.DOTALL)
 _LATE_END = re.compile(r"[\s;,)\]]*\Z")
 _QUOTED = re.compile(r"'[^'\n]*'")
+_BACKTICKS = re.compile(r"`[^`]{0,2000}`")
 
 
 class Tokens(Struct):
@@ -398,7 +413,8 @@ class _Lexer:
             plain = normalize("NFC", word)
             found = f"the name `{clipped(word)}` has accents apart from their letters"
             edit = Edit(at, at + len(word), plain)
-            self.fault("name-not-normal", found, at, at + len(word), "write it in NFC", edit)
+            remedy = f"write `{clipped(plain)}` with each accent and its letter as one character"
+            self.fault("name-not-normal", found, at, at + len(word), remedy, edit)
         self.add(_KEYWORDS.get(word, "name"), word, at)
 
     def not_a_name(self, word: str, at: int, bad: int) -> None:
@@ -415,7 +431,9 @@ class _Lexer:
             self.add(kind, word, at)
             return
         code, found, remedy = bad_number(word)
-        self.fault(code, found, at, at + len(word), remedy)
+        edit = Edit(at, at + len(word), plain) if (plain := plain_duration(word)) else None
+        remedy = f"write {plain}" if plain else remedy
+        self.fault(code, found, at, at + len(word), remedy, edit)
         kind, plain = ("money", "$0") if word[0] == "$" else ("int", "0")
         self.add(kind, plain.ljust(len(word)), at)
 
@@ -433,6 +451,8 @@ class _Lexer:
             found = "`#` begins no comment here"
             self.fault("strange-character", found, at, at + 1, "write comments as // …", edit)
             return stop
+        if char == "`" and (quoted := _BACKTICKS.match(self.text, at, end)):
+            return self.backticks(quoted[0], at)
         remedy = remedy_for(char)
         self.fault("strange-character", f"`{char}` means nothing here", at, at + 1, remedy)
         return at + 1
@@ -442,6 +462,15 @@ class _Lexer:
         edit = None if '"' in inner else Edit(at, at + len(quoted), f'"{inner}"')
         found = "strings stand in double quotes"
         self.fault("single-quotes", found, at, at + len(quoted), 'write "…"', edit)
+        self.add("text", quoted, at)
+        return at + len(quoted)
+
+    def backticks(self, quoted: str, at: int) -> int:
+        inner = quoted[1:-1].replace("${", "{")
+        mark = '"""' if '"' in inner or "\n" in inner else '"'
+        edit = Edit(at, at + len(quoted), f"{mark}{inner}{mark}")
+        found = "strings stand in double quotes, and {…} is inserted without `$`"
+        self.fault("strange-character", found, at, at + len(quoted), f"write {mark}…{mark}", edit)
         self.add("text", quoted, at)
         return at + len(quoted)
 
@@ -508,7 +537,9 @@ class _Lexer:
         self.forget(*before)
         found = "this interpolation is never closed"
         remedy = "close it with `}`; for a brace in the text write \\{"
-        self.fault("unterminated-interpolation", found, at, at + 1, remedy, Edit(at, at, "\\"))
+        named = all(part.isidentifier() for part in self.text[at + 1 : stop].split("."))
+        edit = Edit(stop, stop, "}") if named else Edit(at, at, "\\")
+        self.fault("unterminated-interpolation", found, at, at + 1, remedy, edit)
         return at, False
 
     def forget(self, tokens: int, found: int, faulty: int, comments: int) -> None:

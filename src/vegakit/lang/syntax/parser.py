@@ -19,6 +19,7 @@ from vegakit.lang.syntax.cursor import (
     AGENT_BLOCKS,
     AGENT_FIELDS,
     CLAUSES_OF,
+    FOREIGN_WORDS,
     GRANTS,
     SPAWN_RULES,
     SUPERVISOR_SETTINGS,
@@ -95,6 +96,9 @@ class DeclarationParser(StatementParser):
         """Parse `name: T`; a default is refused, since parameters have none."""
         i = self.i
         name = self.name("of a parameter")
+        if self.kinds[self.i] == "?" and self.kinds[self.i + 1] == ":":
+            made = self.optional_type(name)
+            return tree.Param(self.starts[i], self.ends[self.i - 1], name, made)
         if self.kinds[self.i] != ":":
             self.expected(f"`:` and the type of `{name}`", f"write it like: {name}: str")
         self.i += 1
@@ -171,8 +175,14 @@ class DeclarationParser(StatementParser):
         i = self.i
         if self.kinds[i] == "text":
             edit = Edit(self.starts[i], self.ends[i], self.values[i][1:-1])
-            self.fail("expected", "a capability has no quotes", "write it like: fs::read", edit)
+            edit = Edit(edit.at, edit.end, edit.text.replace(".", "::"))
+            remedy = f"write it like: {edit.text if '::' in edit.text else 'fs::read'}"
+            self.fail("expected", "a capability has no quotes", remedy, edit)
         path = self.path()
+        if self.kinds[self.i] == "." and self.kinds[self.i + 1] == "name":
+            written = f"{path}::{self.values[self.i + 1]}"
+            found = "the parts of a capability are joined by `::`"
+            self.foreign(found, f"write `{written}`", i, self.i + 1, written, "expected")
         return tree.CapName(self.starts[i], self.ends[self.i - 1], path)
 
     def grants(self, found: dict[str, Any]) -> tree.Grants | None:
@@ -205,7 +215,10 @@ class DeclarationParser(StatementParser):
         opener = self.i
         self.i += 1
         found: list[tree.Field] = []
-        while self.kinds[self.i] not in {"}", "eof"}:
+        while (kind := self.kinds[self.i]) not in {"}", "eof"}:
+            if kind == "fn" or (kind == "name" and FOREIGN_WORDS.get(self.values[self.i]) == "fn"):
+                self.no_method(record)
+                continue
             try:
                 found.append(self.field())
             except ParseError:
@@ -217,10 +230,36 @@ class DeclarationParser(StatementParser):
         self.close("}", opener)
         return tuple(found)
 
+    def no_method(self, record: str) -> None:
+        """Report a function among the fields of a record, and go on behind it."""
+        i, name = self.i, self.values[self.i + 1]
+        found = "a type has fields, and no functions of its own"
+        remedy = f"write a function at top level: `fn {name}(it: {record}) {{ … }}`"
+        self.report("misplaced", found, self.starts[i], self.ends[i + 1], remedy)
+        while self.kinds[self.i] not in {"{", "}", "eof"}:
+            self.i += 1
+        if self.kinds[self.i] == "{":
+            self.skip_braces()
+
+    def optional_type(self, name: str) -> tree.TypeExpr:
+        """Report `name?: T`, and take it as `name: T?`."""
+        at = self.starts[self.i]
+        self.i += 2
+        inner = self.type("after `:`")
+        end = self.ends[self.i - 1]
+        written = f": {self.source[inner.at : end]}?"
+        found = "what may be null has `?` after its type"
+        edit = Edit(at, end, written)
+        self.report("expected", found, at, at + 1, f"write `{name}{written}`", edit)
+        return tree.OptionalType(inner.at, end, inner)
+
     def field(self) -> tree.Field:
         """Parse `name: T`."""
         i = self.i
         name = self.name("of a field")
+        if self.kinds[self.i] == "?" and self.kinds[self.i + 1] == ":":
+            made = self.optional_type(name)
+            return tree.Field(self.starts[i], self.ends[self.i - 1], name, made)
         if self.kinds[self.i] != ":":
             self.expected(f"`:` and the type of `{name}`", f"write it like: {name}: str")
         self.i += 1
@@ -351,6 +390,10 @@ class AgentParser(DeclarationParser):
         i = self.i
         if self.kinds[i] == "fn" or (self.is_word("agent") and self.kinds[i + 1] == "name"):
             self.declaration_inside()
+        self.no_separator()
+        if self.kinds[self.i] == "}":
+            return
+        i = self.i
         word = self.field_name()
         if word == "tool":
             self.i = i
@@ -361,7 +404,6 @@ class AgentParser(DeclarationParser):
 
     def field_name(self) -> str:
         """A word that is nearly right is reported and then taken for the right one."""
-        self.no_separator()
         i = self.i
         word = self.name("of a field of the agent")
         if word in AGENT_FIELDS:
@@ -399,7 +441,9 @@ class AgentParser(DeclarationParser):
             return tree.ToolRef(self.starts[i], self.ends[self.i - 1], name, word)
         if self.kinds[i] in {"text", "open"}:
             remedy = 'write the tool\'s name without quotes, or mcp "server"'
-            self.fail("expected", "a tool is named without quotes", remedy)
+            name = self.values[i][1:-1]
+            edit = Edit(self.starts[i], self.ends[i], name) if name.isidentifier() else None
+            self.fail("expected", "a tool is named without quotes", remedy, edit)
         path = self.path()
         return tree.ToolRef(self.starts[i], self.ends[self.i - 1], path)
 

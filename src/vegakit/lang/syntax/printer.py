@@ -144,16 +144,27 @@ def _escaped(text: str) -> str:
 
 def _type_text(node: tree.TypeExpr) -> str:
     match node:
-        case tree.NamedType(name=name):
-            return name
+        case tree.NamedType(name=name, most=most):
+            return f"{name}{_size_text(most)}"
         case tree.OptionalType(inner=inner):
-            return f"{_type_text(inner)}?"
+            return f"{_inner_text(inner)}?"
         case tree.ListType(inner=inner, most=most):
-            return f"[{_type_text(inner)}]" if most is None else f"[{_type_text(inner)}; {most}]"
-        case tree.MapType(inner=inner):
-            return f"{{str: {_type_text(inner)}}}"
+            return f"[{_inner_text(inner)}{_size_text(most)}]"
+        case tree.MapType(inner=inner, most=most):
+            return f"{{str: {_inner_text(inner)}{_size_text(most)}}}"
         case tree.ChoiceType(choices=choices):
             return " | ".join(map(_text_literal, choices))
+
+
+def _size_text(most: int | None) -> str:
+    return "" if most is None else f"; {most}"
+
+
+def _inner_text(node: tree.TypeExpr) -> str:
+    """Inside brackets and before `?`, a `;` would not be taken for that of the text; and behind
+    `as` a reader would take it for the end of the statement."""
+    is_sized = isinstance(node, tree.NamedType) and node.most is not None
+    return f"({_type_text(node)})" if is_sized else _type_text(node)
 
 
 # Expressions as Vega.
@@ -185,6 +196,13 @@ def _build(p: TreePrinter, node: tree.Build) -> Fragment:
     return f"[{head} {{ {p.put(node.item)} }}]", _POSTFIX
 
 
+def _race(p: TreePrinter, node: tree.Race) -> Fragment:
+    if node.where is None:
+        return f"race {p.put(node.of, _POSTFIX)}", _SEND
+    head = f"race {_name_text(node.name)} in {p.put(node.of, _POSTFIX)}"
+    return f"{head} if {p.put(node.where, _OR)}", _SEND
+
+
 def _unary(p: TreePrinter, node: tree.Unary) -> Fragment:
     if node.op == "not":
         return f"not {p.put(node.of, _NOT)}", _NOT
@@ -211,7 +229,7 @@ def _ask(p: TreePrinter, node: tree.Ask) -> Fragment:
     made = f"{later}{p.put(node.to, _POSTFIX)} {sign} {p.put(node.message, _OR)}"
     made += _option(p, "timeout", node.timeout) + _option(p, "budget", node.budget)
     if node.answer is not None and not _is_str(node.answer):
-        made += f" as {_type_text(node.answer)}"
+        made += f" as {_inner_text(node.answer)}"
     return made, _SEND
 
 
@@ -233,7 +251,7 @@ def _settings(p: TreePrinter, settings: tuple[tree.Setting, ...]) -> str:
 
 
 def _is_str(node: tree.TypeExpr | None) -> bool:
-    return isinstance(node, tree.NamedType) and node.name == "str"
+    return isinstance(node, tree.NamedType) and node.name == "str" and node.most is None
 
 
 # Statements as Vega.
@@ -315,6 +333,7 @@ class _VegaPrinter(TreePrinter):
         tree.ListLit: put_list,
         tree.MapLit: put_map,
         tree.Build: _build,
+        tree.Race: _race,
         tree.Unary: _unary,
         tree.Binary: _binary,
         tree.Member: lambda p, node: (f"{p.put(node.of, _POSTFIX)}.{node.name}", _POSTFIX),
@@ -323,7 +342,7 @@ class _VegaPrinter(TreePrinter):
         tree.Ask: _ask,
         tree.Spawn: _spawn,
         tree.Await: lambda p, node: (f"await {p.put(node.of, _POSTFIX)}", _SEND),
-        tree.Cast: lambda p, node: (f"{p.put(node.of, _CAST)} as {_type_text(node.to)}", _CAST),
+        tree.Cast: lambda p, node: (f"{p.put(node.of, _CAST)} as {_inner_text(node.to)}", _CAST),
     }
     statements: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         tree.Let: _let,

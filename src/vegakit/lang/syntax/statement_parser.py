@@ -73,6 +73,7 @@ class BlockParser(ExpressionParser):
         if self.kinds[self.i] == "=":
             edit = Edit(self.starts[self.i], self.ends[self.i], "==")
             self.fail("expected", "`=` does not compare", "write `==`", edit)
+        self.as_in_python()
         what = f"`{{` {where}" if where else "`{`"
         self.expected(what, "blocks stand in braces, also those of one statement")
 
@@ -185,10 +186,23 @@ class StatementParser(BlockParser):
         if self.kinds[self.i] == "==":
             edit = Edit(self.starts[self.i], self.ends[self.i], "=")
             self.fail("expected", "`==` compares", f"write: let {name} = …", edit)
-        self.take("=", f"and a value: let {name} = …")
+        if self.kinds[self.i] != "=":
+            self.no_value_of_let(name)
+        self.i += 1
         value = self.expr()
         self.semicolon("`let`")
         return tree.Let(self.starts[i], self.ends[self.i - 1], name, written, value)
+
+    def no_value_of_let(self, name: str) -> NoReturn:
+        """Report a `let` without `=`, or of more than one variable."""
+        what, i = f"`=` and a value: let {name} = …", self.i
+        if self.kinds[i] == ",":
+            remedy = "write a `let` for each; what fails raises an error, which `catch` takes"
+            self.fail("expected", "`let` declares one variable", remedy)
+        if self.values[i - 1] in {"mut", "var", "const"} and self.kinds[i] == "name":
+            edit = Edit(self.starts[i - 1], self.starts[i], "")
+            self.fail("expected", "`let` alone declares a variable", "leave it out", edit, i - 1)
+        self.expected(what, 'a variable has a value from the start, such as "", 0, [] or null')
 
     def returns(self) -> tree.Stmt:
         """Parse `return;` or `return value;`."""
@@ -289,13 +303,16 @@ class StatementParser(BlockParser):
     def walk(self, names: list[str]) -> tree.Expr:
         """Parse `x in xs`: put the one or two names into `names`, and return what is walked."""
         if self.kinds[self.i] == "(":
-            self.fail("expected", "a loop has no parentheses", "write `for x in xs { … }`")
+            self.no_loop_parentheses()
         names.append(self.name("after `for`"))
         if self.kinds[self.i] == ",":
             self.i += 1
             names.append(self.name("after `,`"))
         if self.kinds[self.i] != "in":
             remedy = "write `for x in xs { … }`, or `for i in range(10) { … }`"
+            if self.is_word("of") or self.kinds[self.i] == ":":
+                written, i = "in" if self.is_word("of") else " in", self.i
+                self.foreign("a loop walks `in` a list", remedy, i, i, written, "expected")
             self.expected("`in` after the name", remedy)
         self.i += 1
         return self.expr()
@@ -323,6 +340,13 @@ class StatementParser(BlockParser):
             if self.kinds[self.i] == "name":
                 kind = self.name()
                 reason = self.reason()
+            if kind and self.kinds[self.i] == "as" and self.kinds[self.i + 1] == "name":
+                at, said = self.ends[self.i - 1], self.values[self.i + 1]
+                edit = Edit(at, self.ends[self.i + 1], f"({said})")
+                message = "the reason of an error stands in parentheses"
+                self.fail("expected", message, f"write `catch {kind}({said})`", edit)
+            if self.kinds[self.i] == "(":
+                self.no_reason_of_all()
             if self.kinds[self.i] != "{":
                 remedy = (
                     "write `catch Timeout { … }`, `catch Timeout(reason) { … }` or `catch { … }`"

@@ -23,9 +23,10 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class NamedType(Node, frozen=True, gc=False):
-    """`str`, `Finding`, `lib::Finding`."""
+    """`str`, `Finding`, `lib::Finding`. `most` is n in `str; n`, else None."""
 
     name: str
+    most: int | None = None
 
 
 class OptionalType(Node, frozen=True, gc=False):
@@ -42,9 +43,10 @@ class ListType(Node, frozen=True, gc=False):
 
 
 class MapType(Node, frozen=True, gc=False):
-    """A map: `{str: T}`."""
+    """`most` is None in `{str: T}`, n in `{str: T; n}`."""
 
     inner: "TypeExpr"
+    most: int | None = None
 
 
 class ChoiceType(Node, frozen=True, gc=False):
@@ -128,6 +130,15 @@ class Build(Node, frozen=True, gc=False):
     over: "Expr"
     where: "Expr | None"
     item: "Expr"
+
+
+class Race(Node, frozen=True, gc=False):
+    """`race [a, b]`, `race x in [a, b] if c`: the first value that is there and good. Without a
+    condition `name` is empty."""
+
+    name: str
+    of: ListLit | Build
+    where: "Expr | None"
 
 
 class Unary(Node, frozen=True, gc=False):
@@ -215,6 +226,7 @@ Expr: TypeAlias = (
     | ListLit
     | MapLit
     | Build
+    | Race
     | Unary
     | Binary
     | Member

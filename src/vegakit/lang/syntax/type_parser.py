@@ -1,64 +1,19 @@
-"""Parse types and blocks of settings, and suggest the keyword that was meant where no statement
-begins (pure).
-"""
+"""Parse types, texts and blocks of settings (pure)."""
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from vegakit.lang.diagnostics import Edit, nearest
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.cursor import FOREIGN_WORDS, STATEMENT_WORDS, Cursor, ParseError
+from vegakit.lang.syntax.cursor import ParseError
 from vegakit.lang.syntax.lexer import MAX_INT, unescaped, without_indent
-
-# What was meant where no statement or declaration begins: misspelt and foreign keywords.
-
-
-_INNER = (*STATEMENT_WORDS, "else", "catch")
-_OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "node", "supervisor", "program")
-_ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
-
-
-class MisspellingParser(Cursor):
-    """Finds the keyword that was meant where no statement or declaration begins."""
-
-    def meant_word(self, outside: bool) -> str:
-        """The keyword that the word here stands for: reported, or '' when it is none."""
-        i = self.i
-        word = self.values[i]
-        meant = FOREIGN_WORDS.get(word) or nearest(word, _OUTER if outside else _INNER)
-        if not meant or (meant in {"fn", "type", "use"} and not outside):
-            return ""
-        at, end = self.starts[i], self.ends[i]
-        found = f"`{word}` is no keyword"
-        remedy = f"write `{meant}`" if word in FOREIGN_WORDS else f"did you mean `{meant}`?"
-        edit = Edit(at, end, meant) if meant.isalpha() else None
-        self.report("misspelt-keyword", found, at, end, remedy, edit)
-        self.faulty_lines.add(self.line_start(at))
-        return meant
-
-    def no_statement_end(self, i: int) -> None:
-        """Report why no `;` stands behind an expression that began at token i, where one can see
-        it."""
-        kind = self.kinds[self.i]
-        if kind in _ASSIGNING:
-            target = self.source[self.starts[i] : self.ends[self.i - 1]]
-            found = f"there is no `{kind}`"
-            self.fail("foreign-operator", found, f"write `{target} = {target} {kind[0]} …`")
-        if kind in {"text", "open"} and self.i == i + 1:
-            word = self.values[i]
-            self.fail(
-                "expected", "the arguments of a call stand in parentheses", f"write {word}(…)"
-            )
-
-    def stray_semicolon(self) -> None:
-        """Report a `;` that ends nothing, and go on behind it."""
-        at, end = self.starts[self.i], self.ends[self.i]
-        found = "this `;` ends no statement"
-        self.report("stray-semicolon", found, at, end, "remove it", Edit(at, end, ""))
-        self.i += 1
-
+from vegakit.lang.syntax.misspellings import MisspellingParser
 
 # Types as written: `str`, `lib::Finding`, `T?`, `[T; 20]`, `{str: T}`, `"low" | "high"`.
+#
+# `str; 200` is a text of at most 200 characters. Inside brackets the `;` belongs to them, so there,
+# and before `?`, it stands in parentheses: `[(str; 200); 10]`, `(str; 200)?`. Behind `as` a `;`
+# with a number goes on with the type, as no statement of any use begins with a number.
 
 
 _FOREIGN_TYPES = {
@@ -71,27 +26,30 @@ _FOREIGN_TYPES = {
 class TypeParser(MisspellingParser):
     """Parses types and texts."""
 
-    def type(self, where: str = "") -> tree.TypeExpr:
-        """Parse a type; `where` says in a message what it should follow."""
+    def type(self, where: str = "", *, inside: bool = False) -> tree.TypeExpr:
+        """Parse a type; `where` says in a message what it should follow. A `;` that follows one
+        `inside` brackets is theirs."""
         i = self.i
         at = self.starts[i]
         kind = self.kinds[i]
         found: tree.TypeExpr
         if kind == "name":
-            path = self.path()
-            found = tree.NamedType(at, self.ends[self.i - 1], path)
+            found = self.named_type(inside=inside)
             if where != "after `=`" and self.kinds[self.i] in _FOREIGN_TYPES:
-                self.expected("the end of the type", _FOREIGN_TYPES[self.kinds[self.i]])
+                self.foreign_type(i, _FOREIGN_TYPES[self.kinds[self.i]])
         elif kind == "[":
             found = self.list_type()
         elif kind == "{":
             found = self.map_type()
+        elif kind == "(":
+            found = self.grouped_type()
         elif kind in {"text", "open"}:
             found = self.choice()
         else:
             what = f"a type {where}" if where else "a type"
             self.expected(what, "types are like str, int?, [str], {str: float} or a record's name")
         if self.kinds[self.i] == "?":
+            self.no_sized_optional(found, i)
             self.i += 1
             found = tree.OptionalType(at, self.ends[self.i - 1], found)
         return found
@@ -104,21 +62,53 @@ class TypeParser(MisspellingParser):
             path += "::" + self.name("after `::`")
         return path
 
+    def named_type(self, *, inside: bool) -> tree.NamedType:
+        """Parse `str`, `Finding`, or `str; 200` of 200 characters at most."""
+        at, path, most = self.starts[self.i], self.path(), None
+        if path == "str" and not inside and self.kinds[self.i : self.i + 2] == [";", "int"]:
+            most = self.most("characters")
+        return tree.NamedType(at, self.ends[self.i - 1], path, most)
+
+    def grouped_type(self) -> tree.TypeExpr:
+        """Parse `(T)`, which is T."""
+        opener = self.i
+        self.i += 1
+        self.deeper()
+        inner = self.type()
+        self.depth -= 1
+        self.close(")", opener)
+        return inner
+
+    def no_sized_optional(self, found: tree.TypeExpr, i: int) -> None:
+        """Refuse `str; 200?`, where one cannot see what the `?` is of."""
+        if isinstance(found, tree.NamedType) and found.most is not None and self.kinds[i] != "(":
+            written = f"(str; {found.most})?"
+            at, end = found.at, self.ends[self.i]
+            self.report(
+                "expected", "a sized text that may be null stands in parentheses", at, end,
+                f"write `{written}`", Edit(at, end, written),
+            )  # fmt: skip
+
+    def most(self, what: str) -> int | None:
+        """Parse the bound of a type from its `;` on, if it has one."""
+        if self.kinds[self.i] != ";":
+            return None
+        self.i += 1
+        return self.count(f"after `;`: how many {what} there are at most")
+
     def list_type(self) -> tree.ListType:
         """Parse `[T]`, or `[T; 20]` of 20 items at most."""
         opener = self.i
         self.i += 1
         self.deeper()
-        inner, most = self.type(), None
+        inner = self.type(inside=True)
         self.depth -= 1
-        if self.kinds[self.i] == ";":
-            self.i += 1
-            most = self.count("after `;`: how many items there are at most")
+        most = self.most("items")
         self.close("]", opener)
         return tree.ListType(self.starts[opener], self.ends[self.i - 1], inner, most)
 
     def map_type(self) -> tree.MapType:
-        """Parse `{str: T}`; keys are always strings."""
+        """Parse `{str: T}`, or `{str: T; 20}` of 20 keys at most; keys are always strings."""
         opener = self.i
         self.i += 1
         if not self.is_word("str"):
@@ -126,10 +116,11 @@ class TypeParser(MisspellingParser):
         self.i += 1
         self.take(":", "between key and value")
         self.deeper()
-        inner = self.type()
+        inner = self.type(inside=True)
         self.depth -= 1
+        most = self.most("keys")
         self.close("}", opener)
-        return tree.MapType(self.starts[opener], self.ends[self.i - 1], inner)
+        return tree.MapType(self.starts[opener], self.ends[self.i - 1], inner, most)
 
     def choice(self) -> tree.ChoiceType:
         """Parse `"low" | "high"`, or a single text."""
@@ -227,7 +218,7 @@ def _only(text: tree.Text) -> str:
 
 
 _SEPARATORS = frozenset([",", ";"])
-_APART = "write settings one after another, like: threshold 5  reset_after 30s"
+_APART = "leave it out: settings stand one after another, like: threshold 5  reset_after 30s"
 _SIMPLE = frozenset("int float money duration true false null".split())
 
 

@@ -81,6 +81,14 @@ def openai_image_tokens(model: str, size: PixelSize) -> int:
     return next(rule for prefix, rule in _IMAGES if model.startswith(prefix))(size)
 
 
+_TOKENIZERS = (
+    ("o200k_base", r"(ft:gpt-4o|((chat)?gpt-4o|gpt-4\.1|gpt-4\.5|o1|o3|o4-mini)(-|$)|gpt-5)"),
+    ("cl100k_base", r"((ft:)?gpt-(4|3\.5-turbo)(-|$))"),
+)
+"""As OpenAI's own tokenizer names them for its models. Of a model that it does not name, such as
+one that is newer, nothing is assumed."""
+
+
 PROVIDER = ProviderRecord(
     name="openai",
     wires=(
@@ -89,5 +97,6 @@ PROVIDER = ProviderRecord(
     ),
     own_models=r"(chatgpt|gpt|ft:gpt)-|o\d",
     image_tokens=openai_image_tokens,
+    tokenizers=_TOKENIZERS,
     limit_headers=LimitHeaders("x-ratelimit-remaining-{}", "x-ratelimit-reset-{}", after_duration),
 )

@@ -38,6 +38,7 @@ from vegakit.sage.events import (
     SageToolBegan,
     SageToolEnded,
     call_id,
+    progress_event,
     reason_of,
 )
 from vegakit.sage.extensions.catalog import share_of
@@ -45,7 +46,7 @@ from vegakit.sage.extensions.records import SageSubAgent
 from vegakit.sage.sessions import SageRecord, TurnRecord
 from vegakit.sage.tools.jobs import Jobs
 from vegakit.sage.tools.workspace import TEXT, SageTool, Workspace, spec_of
-from vegakit.sdk import Runtime
+from vegakit.sdk import ProgramQuote, Runtime
 from vegakit.tools import ToolArgumentsError, ToolRights, current_effect
 
 # What a task is.
@@ -342,6 +343,8 @@ class SubAgents:
                             call = call_id(task, step, index)
                             await self._session.note_result(call, content, is_error=is_error)
                             await tell(SageToolEnded(call, name, content, is_error, task))
+                        case ProgramQuote():
+                            await tell(progress_event(event, task, {}))
                         case CompactedHistory():
                             pass  # only its last answer is read
                         case TurnEnded(reply):

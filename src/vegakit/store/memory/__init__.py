@@ -32,7 +32,9 @@ from vegakit.ports import (
     Journal,
     KeptOutcome,
     Ledger,
+    PastEffect,
     RecordedOutcome,
+    ReusedRun,
     RunRecord,
     UnfinishedEffect,
 )
@@ -206,6 +208,9 @@ class _NothingBeside:
     async def raise_budget(self, program: ProgramId, amount: Money) -> RunRecord:
         raise BugError("a run that is not on disk cannot go on later")
 
+    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
+        raise BugError("a replay keeps the answers of its own run")
+
     async def is_running(self, run: RunRecord) -> bool:
         return False
 
@@ -304,6 +309,24 @@ class MemoryJournal(_NothingBeside):
     async def runs(self) -> Sequence[RunRecord]:
         return list(self._runs)
 
+    async def past(self, program: ProgramId) -> Sequence[PastEffect]:
+        return [
+            PastEffect(
+                str(effect.path),
+                type(effect.request).__name__,
+                effect.digest,
+                number,
+                key in self._at(key),
+                outcome,
+            )
+            for number, (key, (effect, outcome)) in enumerate(self._effects.items())
+            if effect.path.program == program
+        ]
+
+    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
+        self._runs[-1] = structs.replace(self._runs[-1], reused=reused)
+        return self._runs[-1]
+
     async def aclose(self) -> None:
         pass
 
@@ -374,6 +397,9 @@ class ReplayJournal(_NothingBeside):
 
     async def runs(self) -> Sequence[RunRecord]:
         return await self._journal.runs()
+
+    async def past(self, program: ProgramId) -> Sequence[PastEffect]:
+        return await self._journal.past(program)
 
     async def aclose(self) -> None:
         await self._journal.aclose()

@@ -278,12 +278,13 @@ LEDGER = Format(
 )
 """As in SQLite. Room is left beside each scope, whose figures change all the time."""
 
+_ALSO = """CASE WHEN strpos(around.rule, '"also":"') > 0 THEN around.rule::json ->> 'also' END"""
 _AROUND = f"""
     WITH RECURSIVE around AS (
-        SELECT id, parent FROM scopes
+        SELECT id, parent, rule FROM scopes
         WHERE id = ANY(?) OR id IN (SELECT scope FROM claims WHERE id = ANY(?))
-        UNION SELECT outer_one.id, outer_one.parent
-        FROM scopes AS outer_one JOIN around ON outer_one.id = around.parent
+        UNION SELECT outer_one.id, outer_one.parent, outer_one.rule
+        FROM scopes AS outer_one JOIN around ON outer_one.id = ANY(ARRAY[around.parent, {_ALSO}])
     )
     {SCOPES.select} id IN (SELECT id FROM around) ORDER BY parent IS NOT NULL, id FOR UPDATE
 """  # noqa: S608  (our words)
@@ -322,8 +323,10 @@ class LockedRows(LedgerRows):
             scopes.update(row[0] for row in self._execute(*query).fetchall())
         around = self._execute(_AROUND, (list(scopes), claims))
         claimed = self._execute(CLAIMS.select + _ANY, (claims,))
-        leased = self._execute(LEASES.select + _ANY, (holders,))
+        # Who settles looks at no lease: it would be a statement in every second transaction.
+        leased = self._execute(LEASES.select + _ANY, (holders,)) if holders else None
         self._scopes.keep(around.fetchall())
         self._claims.keep(claimed.fetchall(), claims)
-        self._leases.keep(leased.fetchall(), holders)
+        if leased is not None:
+            self._leases.keep(leased.fetchall(), holders)
         self.good()

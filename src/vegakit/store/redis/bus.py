@@ -141,6 +141,7 @@ class RedisBus:
         self._publish = self._client.register_script(_PUBLISH)
         self._look = self._client.register_script(_READ)
         self._looks: dict[tuple[str, int | None, int], asyncio.Task[TopicPage]] = {}
+        self._looking: set[asyncio.Task[TopicPage]] = set()
         self._self = secrets.token_hex(8)
         self._to_tell: dict[str, None] = {}
         self._told = asyncio.Event()
@@ -172,6 +173,8 @@ class RedisBus:
         look = self._looks.get(place)
         if look is None:
             look = self._looks[place] = asyncio.create_task(self._page(place))
+            self._looking.add(look)
+            look.add_done_callback(self._looking.discard)
             look.add_done_callback(_hear_out)
         return await asyncio.shield(look)
 
@@ -204,7 +207,8 @@ class RedisBus:
 
     async def aclose(self) -> None:
         self._is_closed = True
-        await cancel_all([*self._tasks, *self._looks.values()])
+        # Looks too whose readers have gone: one that went on would open a connection anew.
+        await cancel_all([*self._tasks, *self._looking])
         await self._client.aclose()
 
     def _begin(self) -> None:

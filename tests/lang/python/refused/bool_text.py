@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(x: bool) -> None:
-    print(f"{x}")
+def main(x: dict[str, bool]) -> None:
+    print(f"{vega.default(x.get('a'), False)}")

@@ -1,0 +1,7 @@
+from vegakit import program
+
+
+@program
+def main(n: int) -> int:
+    let x = n
+    return x

@@ -1,0 +1,6 @@
+from vegakit import program, vega
+
+
+@program
+def main(xs: list[str]) -> int:
+    return len(vega.list.uniq(xs))

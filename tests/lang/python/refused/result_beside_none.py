@@ -1,0 +1,6 @@
+from vegakit import program
+
+
+@program
+def main() -> None:
+    return 3

@@ -1,0 +1,6 @@
+from vegakit import program
+
+
+@program
+def main(n: int) -> int:
+    return n ** 2
