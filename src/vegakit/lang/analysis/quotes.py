@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from vegakit.lang.analysis.cost_bounds import (
-    NONE,
     TOO_MUCH,
     Amount,
     CostLocation,
@@ -190,21 +189,21 @@ _MOST_WALKS = 4
 def _spent(make: Callable[..., CostFacts], known: KnownRun | None) -> _Walked:
     """Walk, and again where the program says more elsewhere than the walk assumed, or spawns more
     than it may always."""
-    assumed, may_fail = Said(), False
-    facts, spent = make(assumed=assumed), NONE
-    for walk in range(_MOST_WALKS + 1):
+    assumed, may_fail, walks = Said(), False, 0
+    while True:
         facts = make(assumed=assumed)
         facts.spawns_may_fail = may_fail
         with counted_by(facts.tokenizer):
             spent = walk_all(facts, known)
-        if assumed.covers(facts.said) and (may_fail or spent.processes <= _FEW):
-            break
+        holds = assumed.covers(facts.said)
+        if walks == _MOST_WALKS or (holds and (may_fail or spent.processes <= _FEW)):
+            return spent, facts
+        walks += 1
         may_fail |= spent.processes > _FEW
-        if not assumed.covers(facts.said):
-            is_last = walk >= _MOST_WALKS - 2
+        if not holds:
+            is_last = walks >= _MOST_WALKS - 1
             assumed = assumed.boundless_where(facts.said) if is_last else facts.said
             assumed.is_used = False
-    return spent, facts
 
 
 def budget_of_main(checked: Checked) -> int | None:
