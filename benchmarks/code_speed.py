@@ -26,7 +26,7 @@ from campaigns.code_complaints.agents import AGENTS, Agent, Sage
 from campaigns.code_complaints.bench import Bench, Say, bench, edit, read, shell
 
 from benchmarks.figures import Figure, show
-from benchmarks.undo import CALIBRATED_MS, calibration, calibration_loop
+from benchmarks.timing import CALIBRATED_MS, calibration_loop, slowness
 from vegakit.config import load
 from vegakit.conversation import AssistantMessage, Text, UserMessage
 from vegakit.sage.sessions import SessionStore, TurnRecord
@@ -88,7 +88,7 @@ class Found:
 
     def calibrate(self) -> None:
         """Time the loop, by CPU and by the clock."""
-        self.slower[Kind.CPU] = max(1.0, calibration() / CALIBRATED_MS)
+        self.slower[Kind.CPU] = slowness()
         times: list[float] = []
         for _ in range(9):
             began = time.perf_counter()

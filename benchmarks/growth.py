@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from benchmarks.figures import Figure, at_most, show
 from benchmarks.growth_curves import CURVES, Curve
-from benchmarks.undo import CALIBRATED_MS, calibration
+from benchmarks.timing import CALIBRATED_MS, calibration
 
 __all__ = ["Measured", "drawn", "exponents", "figure", "main"]
 

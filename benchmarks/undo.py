@@ -11,40 +11,21 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
+from benchmarks.timing import cpu_ms, slowness
 from vegakit.sage import UndoStore, open_undo
 
 __all__ = ["main"]
 
 FILES, FOLDERS, CHANGED, ROUNDS = 5_000, 550, 50, 9
-CALIBRATED_MS = 20.0
 LIMITS_MS = {
     "full scan, nothing changed": 30.0,
     "turn that changes nothing": 1.0,
     f"end of a turn that changed {CHANGED}": 15.0,
     f"restore of {CHANGED}": 60.0,
 }
-
-
-def calibration() -> float:
-    """CPU milliseconds of a fixed loop: the best of a few."""
-    return min(_timed(calibration_loop) for _ in range(5))
-
-
-def calibration_loop() -> None:
-    """Run the loop that others are measured by."""
-    total = 0
-    for number in range(300_000):
-        total += number & 7
-
-
-def _timed(what: Callable[[], object]) -> float:
-    began = time.process_time_ns()
-    what()
-    return (time.process_time_ns() - began) / 1e6
 
 
 def fill(root: Path) -> list[Path]:
@@ -66,31 +47,31 @@ Took = dict[str, list[tuple[float, float]]]
 def measure(root: Path, state: Path) -> Took:
     files = fill(root)
     took: Took = {}
-    slower = max(1.0, calibration() / CALIBRATED_MS)
+    slower = slowness()
 
-    def note(name: str, cpu_ms: float) -> None:
-        took.setdefault(name, []).append((cpu_ms, slower))
+    def note(name: str, measured_ms: float) -> None:
+        took.setdefault(name, []).append((measured_ms, slower))
 
     with open_undo(root, state) as undo:
-        note("first recording", _timed(undo.record))
+        note("first recording", cpu_ms(undo.record))
         time.sleep(0.1)  # later stamps: what was just written is looked at once more
         undo.record()
         scan, idle, ended, restored = LIMITS_MS
         gc.collect()
         for number in range(ROUNDS):
-            slower = max(1.0, calibration() / CALIBRATED_MS)
-            full = _timed(lambda: undo.record(full=True))
+            slower = slowness()
+            full = cpu_ms(lambda: undo.record(full=True))
             note(scan, full)
-            note(idle, _timed(lambda: empty_turn(undo)))
+            note(idle, cpu_ms(lambda: empty_turn(undo)))
             turn = undo.begin("edits")
             for file in files[number :: FILES // CHANGED][:CHANGED]:
                 with file.open("ab") as out:
                     out.write(b"edited\n")
-            note(ended, _timed(lambda turn=turn: undo.end(turn)))
+            note(ended, cpu_ms(lambda turn=turn: undo.end(turn)))
             # The full scan before the restore has its own figure.
-            note(restored, _timed(undo.undo) - full)
+            note(restored, cpu_ms(undo.undo) - full)
     with open_undo(root, state) as undo:
-        note("a session that starts: open and full scan", _timed(undo.record))
+        note("a session that starts: open and full scan", cpu_ms(undo.record))
     return took
 
 
@@ -104,8 +85,8 @@ def main() -> int:
         found = measure(place / "work", place / "state")
     figures: list[Figure] = []
     for name, took in found.items():
-        value = statistics.median(cpu_ms / slower for cpu_ms, slower in took)
-        best = min(cpu_ms for cpu_ms, _ in took)
+        value = statistics.median(measured / slower for measured, slower in took)
+        best = min(measured for measured, _ in took)
         limit = LIMITS_MS.get(name)
         figures.append(Figure(f"{name}, best round, as it is", f"{best:.2f} ms"))
         if limit is not None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.undo import CALIBRATED_MS, calibration
+from benchmarks.timing import slowness
 
 from campaigns.code_complaints.agents import AGENTS, CACHE, Agent
 from campaigns.terminal.gauges import echoes, p95, ready, stream
@@ -52,7 +52,7 @@ def row(agent: Agent) -> Row:
         seat.tty.kill()
         seat.tty.make_sane()
         time.sleep(0.3)
-        slower = max(1.0, calibration() / CALIBRATED_MS)
+        slower = slowness()
         began = time.perf_counter_ns()
         seat.start()
         found = ready(seat, began)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.figures import Figure
-from benchmarks.undo import CALIBRATED_MS, calibration
+from benchmarks.timing import slowness
 
 from campaigns.code_complaints.bench import Say, shell
 from campaigns.terminal.gauges import echoes, p95, ready, stream, word
@@ -50,7 +50,7 @@ class Notes:
 
     def calibrate(self) -> None:
         """Time the loop."""
-        self.slower = max(1.0, calibration() / CALIBRATED_MS)
+        self.slower = slowness()
 
     def at_most(self, name: str, limit: float, scaled: float, plain: str) -> None:
         """Note a figure with its limit, and how it was measured."""
