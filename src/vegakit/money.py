@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, NewType, TypeVar, Union, cast, get_args, get_origin
 
@@ -152,7 +152,9 @@ _TEXT_RULES = (
 """What is wrong with a text that is no amount; the first that fits is told."""
 
 
+@lru_cache(maxsize=256)
 def _from_text(text: str) -> Money:
+    """Thousands of processes are given wallets that are written alike."""
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         raise _refusal(text, next(rule for fits, rule in _TEXT_RULES if fits.search(text)))

@@ -59,7 +59,6 @@ from vegakit.program import (
     ProcessExited,
     ProcessMessage,
     ProcessRestarted,
-    ProcessSpawned,
     ProcessSpec,
     Program,
     ProgramAdmitted,
@@ -141,6 +140,19 @@ class ProgramRun:
         self.on(TraceNote, self._contexts.on_note)
         self.on(TraceSpanEnded, self._contexts.on_span_ended)
         self._ended = asyncio.Event()
+        on_tool, on_over = self._asks.on_tool, self._on_incarnation_over
+        self._told: dict[type, Callable[[Any], None]] = {
+            Answer: self._on_answer,
+            ToolBegan: on_tool,
+            ToolEnded: on_tool,
+            HistoryCompacted: on_tool,
+            ProgramAdmitted: on_tool,
+            Down: self._on_down,
+            MachineEnded: lambda _: self._ended.set(),
+            ProcessExited: on_over,
+            ProcessRestarted: on_over,
+        }
+        """Who takes an action; listeners take what is not named here."""
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
         self._asked = 0
@@ -523,24 +535,23 @@ class ProgramRun:
         return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
 
     def _on_action(self, action: Action) -> None:
-        if type(action) is ProcessSpawned and ProcessSpawned not in self._listeners:
-            return  # with each question comes one, which nobody hears
-        match action:
-            case Answer(ask, outcome):
-                self._asks.on_answer(ask, outcome)
-            case ToolBegan() | ToolEnded() | HistoryCompacted() | ProgramAdmitted():
-                self._asks.on_tool(action)
-            case Down(ref, _, reason):
-                watch = self._watches.get(ref)
-                if watch is not None and not watch.done():
-                    watch.set_result(reason)
-            case MachineEnded():
-                self._ended.set()
-            case _:
-                if isinstance(action, ProcessExited | ProcessRestarted):
-                    self._end_children(action.path)
-                for react in self._listeners.get(type(action), ()):
-                    react(action)
+        self._told.get(type(action), self._react)(action)
+
+    def _react(self, action: Action) -> None:
+        for react in self._listeners.get(type(action), ()):
+            react(action)
+
+    def _on_answer(self, action: Answer) -> None:
+        self._asks.on_answer(action.ask, action.outcome)
+
+    def _on_down(self, action: Down) -> None:
+        watch = self._watches.get(action.ref)
+        if watch is not None and not watch.done():
+            watch.set_result(action.reason)
+
+    def _on_incarnation_over(self, action: ProcessExited | ProcessRestarted) -> None:
+        self._end_children(action.path)
+        self._react(action)
 
     def _end_children(self, path: str) -> None:
         """End what an incarnation started outside of Python."""
