@@ -290,23 +290,26 @@ class _Cost:
         return self._of(self._checked, self.cap, max_tokens)
 
     def _of(
-        self, checked: Checked, cap: int | None, max_tokens: Mapping[str, int] | None = None
+        self,
+        checked: Checked,
+        cap: int | None,
+        max_tokens: Mapping[str, int] | None = None,
+        *,
+        is_refused: bool = False,
     ) -> Quote:
         book, known, repeats = self._book, self._known, self._repeats
         tokens, budget = max_tokens or {}, self._budget
-        if self.refused is not None:  # what it costs nevertheless, where its budget is raised
+        if is_refused or self.refused:  # what it costs nevertheless, where its budget is raised
             budget, cap = None, budget
         return quote(checked, book, budget, cap, tokens, known, repeats, typical=True)
 
     def _refuse_what_never_fits(self, budget: Money) -> None:
         """Quote a program that sends nothing only because nothing of it fits the budget as one that
         is always refused."""
-        self.refused = f"always refused: none of its sends fits --budget {format_money(budget)}"
-        again = self._quote({})
+        again = self._of(self._checked, self.cap, is_refused=True)
         if again.calls:
+            self.refused = f"always refused: none of its sends fits --budget {format_money(budget)}"
             self.quoted = again
-        else:
-            self.refused = None
 
     def tightened(self, found: CheckedSource, line: QuotedLine) -> Tightened | None:
         """Return what to write for a lower bound; of a file that another uses nothing is told."""
