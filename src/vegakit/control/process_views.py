@@ -4,7 +4,7 @@
 |------------|----------------------------------------------|-----------------------------------|
 | idle       | has nothing to do                            | a message, or a timer of its own  |
 | running    | is in its own code                           | –                                 |
-| waiting    | has asked the world                          | a model, a tool, a person, a turn |
+| waiting    | has asked the world, or other processes      | a model, a tool, a person, a turn |
 | stopping   | was asked to end, and has not ended yet      | its end                           |
 | restarting | is between two incarnations                  | its supervisor                    |
 | over       | will not live again, and is being cleared up | what it had in flight             |
@@ -16,6 +16,9 @@
 | stuck   | 5 minutes, or its `stuck_after`               | it is past its deadline                |
 | failing |                                               | it was restarted within the window of  |
 |         |                                               | its supervisor; its breaker is open    |
+
+A program is at one message for as long as it runs, and has no usual time for that: how what it
+waits for does is told of the processes that it has asked.
 """
 
 from collections import defaultdict
@@ -160,6 +163,8 @@ class _ProcessTree:
         timer = self._wakes.get(path)
         if process.sends:
             return ProcessStatus.WAITING, "its turn", timer and timer.due_ms
+        if process.fibers:
+            return ProcessStatus.WAITING, "answers", timer and timer.due_ms
         if timer is not None and timer.kind == "post":
             return ProcessStatus.IDLE, "timer", timer.due_ms
         return ProcessStatus.IDLE, "message", None
@@ -193,8 +198,11 @@ class _ProcessTree:
         if process.mailbox is None or not process.mailbox.out:
             return Health.OK
         stuck_ms = process.spec.stuck_after_ms or _STUCK_MS
+        is_late = until_ms is not None and self._now > until_ms
+        if process.fibers and process.spec.stuck_after_ms is None:
+            return Health.STUCK if is_late else Health.OK
         took_ms = self._now - process.since_ms
-        if took_ms >= stuck_ms or (until_ms is not None and self._now > until_ms):
+        if took_ms >= stuck_ms or is_late:
             return Health.STUCK
         return Health.SLOW if took_ms >= min(_SLOW_MS, stuck_ms // 2) else Health.OK
 

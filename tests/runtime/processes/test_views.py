@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vegakit.control import ProcessView
+from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent, Supervisor
 from vegakit.host.agents import current_process
 from vegakit.ids import SpanId, TraceId
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import to_json
+from vegakit.sdk.programs import VegaProgram
 from vegakit.sdk.runtime import Runtime
 from vegakit.testing.harness import FakeClock
 
@@ -87,6 +92,34 @@ def test_an_idle_process_is_well_however_long() -> None:
         ]
 
     viewed(work)
+
+
+def test_a_program_waits_for_answers_and_is_well_however_long() -> None:
+    """What it has asked may be late, and says so itself."""
+    text = 'agent echo { model "any" }\nfn main() -> str { let a = echo <- "hi"; return a; }'
+    checked, _ = check_program(text, "main.vega", lambda _path: None)
+    assert checked is not None
+    program = VegaProgram(compile_program(checked), Path())
+
+    class Silent(ScriptedModel):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def opened() -> list[tuple[str, str, str]]:
+        clock = FakeClock()
+        async with Runtime("$1", models=lambda _: Silent(["never"]), clock=clock) as rt:
+            running = asyncio.ensure_future(rt.run(program))
+            await settle()
+            clock.advance(400_000)
+            seen = [(view.state, view.waiting_for, view.health) for view in rt.ps()]
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return seen
+
+    main, asked = asyncio.run(opened())
+    assert main == ("waiting", "answers", "ok")
+    assert (asked[0], asked[2]) == ("waiting", "stuck")
 
 
 def test_what_was_restarted_lately_is_failing() -> None:
