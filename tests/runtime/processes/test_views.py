@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vegakit.control import ProcessView
+from vegakit.control import Health, ProcessStatus, ProcessView
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent, Supervisor
@@ -106,7 +106,7 @@ def test_a_program_waits_for_answers_and_is_well_however_long() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-    async def opened() -> list[tuple[str, str, str]]:
+    async def opened() -> list[tuple[ProcessStatus, str, Health]]:
         clock = FakeClock()
         async with Runtime("$1", models=lambda _: Silent(["never"]), clock=clock) as rt:
             running = asyncio.ensure_future(rt.run(program))
