@@ -141,7 +141,7 @@ class ProgramRun:
         self.on(TraceSpanEnded, self._contexts.on_span_ended)
         self._ended = asyncio.Event()
         on_tool, on_over = self._asks.on_tool, self._on_incarnation_over
-        self._told: dict[type, Callable[[Any], None]] = {
+        self._takers: dict[type, Callable[[Any], None]] = {
             Answer: self._on_answer,
             ToolBegan: on_tool,
             ToolEnded: on_tool,
@@ -535,7 +535,7 @@ class ProgramRun:
         return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
 
     def _on_action(self, action: Action) -> None:
-        self._told.get(type(action), self._react)(action)
+        self._takers.get(type(action), self._react)(action)
 
     def _react(self, action: Action) -> None:
         for react in self._listeners.get(type(action), ()):

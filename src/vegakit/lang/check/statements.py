@@ -319,7 +319,7 @@ def _catch(body: BodyCheck, node: Catch, seen: list[str], raised: str) -> None:
             "unknown-error",
             where,
             f"there is no error `{node.kind}`",
-            help_ or f"there are: {', '.join(CATCHABLE)}",
+            help_ or f"`catch` alone takes every error; there are: {', '.join(CATCHABLE)}",
             edit,
         )
     elif "" in seen or node.kind in seen:

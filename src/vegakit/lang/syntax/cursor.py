@@ -82,8 +82,10 @@ _MEANT = {
     "else if": "elif elsif elseif",
     "catch": "except finally",
     "for": "foreach",
-    "if … else if": "switch match",
-    "while true": "loop",
+    "if not": "unless",
+    "if … else if": "switch match case",
+    "for i in range(n)": "repeat",
+    "while true": "loop do",
     "while not": "until",
     "fail(reason)": "raise throw",
     "process::yield()": "yield",
@@ -299,6 +301,9 @@ class Cursor:
             self.hint()
             or f"the `{self.values[opener]}` at {self.place(at)} is not closed yet: add `{shown}`"
         )
+        if kind == "|}" and self.kinds[self.i] == ":" and self.kinds[self.i - 1] != "text":
+            remedy = "write `{str::pad_left(text, 10)}`, or `{math::round(x, 2)}`"
+            self.fail("expected", "there are no formats in `{…}`", remedy)
         if kind == "|}":
             remedy = "for a brace in the text write \\{"
         if self.begins_line(self.i) or self.kinds[self.i] in {";", "eof", *_CLOSING}:

@@ -41,6 +41,7 @@ _NUMBERS = (
     ("int", re.compile(r"\d+(?:_\d+)*", re.ASCII)),
     ("float", re.compile(r"\d+(?:_\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)),
 )
+_OTHER_BASE = re.compile(r"0(?:[xX][0-9a-fA-F]{1,15}|[bB][01]{1,60}|[oO][0-7]{1,20})", re.ASCII)
 _UNIT = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)", re.ASCII)
 _UNITS = {
     "ms": ("msec", "msecs", "millis", "milliseconds"),
@@ -49,6 +50,8 @@ _UNITS = {
     "h": ("hr", "hrs", "hour", "hours", "H"),
     "d": ("day", "days", "D"),
 }
+_FORMAT = re.compile(r"\{(\w+):\.(\d)[fF]$", re.ASCII)
+_LONGEST_NAME = 60
 _WHOLE_ESCAPE = re.compile(r"\\(?:[ntr\"\\{}]|u\{([0-9A-Fa-f]{1,6})\})")
 _PLAIN = re.compile(r"(?:[^\\]++|\\[ntr\"\\{}])*+")
 _REMEDIES = {
@@ -117,6 +120,8 @@ def bad_number(word: str) -> tuple[str, str, str]:
     """Return code, message and help for a word that begins like a number and is none."""
     if word[0] == "$":
         return "bad-money", f"`{clipped(word)}` is not an amount of money", "write it like $1.50"
+    if _OTHER_BASE.fullmatch(word):
+        return "bad-number", f"`{clipped(word)}` is not decimal", "numbers have digits from 0 to 9"
     unit = found[2] if (found := _UNIT.fullmatch(word)) else ""
     if unit in {"ms", "s", "m", "h", "d"}:
         return "bad-duration", "durations are whole numbers", "write 90m for an hour and a half"
@@ -124,6 +129,11 @@ def bad_number(word: str) -> tuple[str, str, str]:
         said = f"`{clipped(unit)}` is no unit of time"
         return "bad-duration", said, "durations are 100ms, 30s, 5m, 2h or 1d"
     return "bad-number", f"`{clipped(word)}` is not a number", "numbers are like 1_000, 2.5 or 1e3"
+
+
+def plain_number(word: str) -> str:
+    """Return `30s` for `30sec` and `255` for `0xff`, or nothing for what is neither."""
+    return str(int(word, 0)) if _OTHER_BASE.fullmatch(word) else plain_duration(word)
 
 
 def plain_duration(word: str) -> str:
@@ -430,12 +440,23 @@ class _Lexer:
         if kind := kind_of_number(word):
             self.add(kind, word, at)
             return
+        if shown := _FORMAT.search(self.text, max(at - _LONGEST_NAME, 0), at + len(word)):
+            self.format(shown, word, at)
+            return
         code, found, remedy = bad_number(word)
-        edit = Edit(at, at + len(word), plain) if (plain := plain_duration(word)) else None
+        edit = Edit(at, at + len(word), plain) if (plain := plain_number(word)) else None
         remedy = f"write {plain}" if plain else remedy
         self.fault(code, found, at, at + len(word), remedy, edit)
         kind, plain = ("money", "$0") if word[0] == "$" else ("int", "0")
         self.add(kind, plain.ljust(len(word)), at)
+
+    def format(self, shown: re.Match[str], word: str, at: int) -> None:
+        """Report `{x:.2f}`."""
+        written = f"math::round({shown[1]}, {shown[2]})"
+        found, first, last = "there are no formats in `{…}`", shown.start(1), shown.end()
+        edit = Edit(first, last, written)
+        self.fault("expected", found, first, last, f"write {{{written}}}", edit)
+        self.add("int", "0".ljust(len(word)), at)
 
     def stray(self, char: str, at: int, end: int) -> int:
         """A character that begins no token: reported, and fixed where one sees what was meant."""

@@ -13,6 +13,8 @@ from vegakit.lang.syntax.cursor import FOREIGN_WORDS, STATEMENT_WORDS, Cursor, P
 _INNER = (*STATEMENT_WORDS, "else", "catch")
 _OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "node", "supervisor", "program")
 _PLAIN_VALUES = frozenset(["text", "name", "int", "float", "true", "false", "null"])
+_TWO_WORDS = frozenset(["if not", "else if", "while true", "while not"])
+"""Keywords that can stand where one word of another language stood."""
 _FAR = 40
 """Tokens of a statement that are looked at, at most."""
 _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
@@ -86,9 +88,11 @@ class MisspellingParser(Cursor):
         at, end = self.starts[i], self.ends[i]
         found = f"`{word}` is no keyword"
         remedy = f"write `{meant}`" if word in FOREIGN_WORDS else f"did you mean `{meant}`?"
-        edit = Edit(at, end, meant) if meant.isalpha() else None
+        edit = Edit(at, end, meant) if meant.isalpha() or meant in _TWO_WORDS else None
         if word == "enum":
             remedy, edit = self.choices(i)
+        elif word == "do":
+            remedy, edit = "write `while true { …; if … { break; } }`", None
         elif word == "finally":
             remedy, edit = "what has to run either way stands behind the `try`", None
         elif word in {"raise", "throw"}:
@@ -146,11 +150,10 @@ class MisspellingParser(Cursor):
             self.no_assigning(i, kind)
         if self.kinds[i] == "name" and here == i + 1:
             self.no_declaration(i, kind)
-        if kind == "{" and self.values[i] in FOREIGN_WORDS:
-            meant = FOREIGN_WORDS[self.values[i]]
-            found = f"`{self.values[i]}` is no keyword"
-            at, end = self.starts[i], self.ends[i]
-            self.report("misspelt-keyword", found, at, end, f"write `{meant}`")
+        is_head = kind == "{" or here == i + 1
+        if is_head and self.kinds[i] == "name" and self.values[i] in FOREIGN_WORDS:
+            self.i = i
+            self.meant_word(outside=False)
             raise ParseError
         if kind in _TEXTS and here == i + 1 and not self.adjoin(i):
             word = self.values[i]
@@ -229,6 +232,12 @@ class MisspellingParser(Cursor):
             self.foreign(found, f"write `{before}`", i - 1, i, before)
         if kind == "+" and before == "+" and self.adjoin(i - 1):
             self.no_step(i - 1, i)
+        if kind == self.kinds[i + 1] == "+" and self.adjoin(i) and self.kinds[i + 2] == "name":
+            name = self.values[i + 2]
+            stands = before in {";", "{", "}"} and self.kinds[i + 3] in {";", "}"}
+            written = f"{name} = {name} + 1"
+            self.foreign("there is no `++`", f"write `{written}`", i, i + 2,
+                         written if stands else None)  # fmt: skip
         if i > 1 and before == self.kinds[i - 2] == "-" and self.adjoin(i - 2) and kind in ";)}":
             self.no_step(i - 2, i - 1)
         if kind == "fn" and before == "async":
@@ -267,6 +276,8 @@ class MisspellingParser(Cursor):
             found, remedy = "there is no `new`", f"write `{self.values[i]}(…)`"
             self.report("foreign-operator", found, at, at + 3, remedy, Edit(at, end, ""))
             raise ParseError
+        if kind == "{" and before == "name" and word[0].isupper():
+            self.no_braces_of_record()
         if kind == "->" and before == "name" and self.kinds[i + 1] in _TEXTS:
             self.foreign("a message is sent by `<-`", "write `<-`", i, i, "<-")
         if kind in {"->", "=>"}:
@@ -291,6 +302,24 @@ class MisspellingParser(Cursor):
         self.report("expected", found, self.starts[i], self.ends[i], remedy, edit)
         self.i += 1
         return True
+
+    def no_braces_of_record(self) -> None:
+        """Report `Point { x: 1 }`."""
+        i, kinds = self.i, self.kinds
+        if kinds[i + 1] != "name" or kinds[i + 2] != ":":
+            return
+        closer = self.on_to("}", i)
+        fields = self.between(i + 1, closer - 1)
+        is_whole = closer > i and "{" not in kinds[i + 1 : closer]
+        written = f"({fields})" if is_whole else None
+        remedy = f"write `{self.values[i - 1]}{written or '(…)'}`"
+        at = self.ends[i - 1]
+        end = self.ends[closer] if is_whole else self.ends[i]
+        edit = Edit(at, end, written) if written else None
+        found = "a record is made like a call, with parentheses"
+        self.report("expected", found, self.starts[i], self.ends[i], remedy, edit)
+        self.i = max(closer + 1, i)
+        raise ParseError
 
     def no_ternary(self) -> NoReturn:
         """Report `a ? b : c` or `a?.b`, which the language does not have. Of two values that do
@@ -364,6 +393,9 @@ class MisspellingParser(Cursor):
     def no_slice(self, opener: int) -> None:
         """Report `xs[1:3]`, whose bracket is token `opener`."""
         i, kinds, edit = self.i, self.kinds, None
+        if kinds[i] == "::" and i == opener + 1:
+            remedy = "write `[for i in range(len(xs)) if i % 2 == 0 { xs[i] }]`"
+            self.foreign("there are no slices in brackets", remedy, i, i)
         if kinds[i] != ":":
             return
         remedy = "write `list::slice(xs, 1, 3)` of a list, `str::slice(text, 1, 3)` of a str"
