@@ -118,13 +118,13 @@ def test_gc_says_what_it_forgot_and_what_it_keeps(
     asyncio.run(recorded(path, "2", None))
     assert main(["gc", "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert "would forget 1 ended runs, 100." in told
-    assert "1 unfinished runs are older than 30 d and are kept" in told
+    assert "would forget 1 ended run, 100." in told
+    assert "1 unfinished run older than 30 d kept" in told
     assert left(path) == ["1", "2"]
     aside = path.parent / "traces.jsonl.1"
     aside.write_text("{}\n")
     assert main(["gc"]) == 0
-    assert "forgot 1 ended runs" in capsys.readouterr().out
+    assert "forgot 1 ended run," in capsys.readouterr().out
     assert aside.exists()
     os.utime(aside, (1, 1))
     assert main(["gc", "--dry-run"]) == 0

@@ -1,13 +1,15 @@
 """A runtime keeps nothing of programs and questions that have ended."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from vegakit.host import Agent
+from vegakit.conversation import ModelReply, ModelRequest
+from vegakit.host import Agent, registry
 from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import load
+from vegakit.sdk.programs import VegaProgram, load
 from vegakit.sdk.runtime import Runtime
 
 TEXT = """
@@ -73,3 +75,44 @@ async def test_what_is_kept_does_not_grow_with_what_has_ended(
         assert sizes[1].pop("_equals") - sizes[0].pop("_equals") == 10
     assert sizes[1] == sizes[0]
     assert lengths[1] <= lengths[0] + 40
+
+
+ASKING = """
+agent echo {{ model "any" max_tokens 50 }}
+fn main() -> str {{ return echo <- "{0}"; }}
+"""
+
+
+async def test_programs_that_are_new_for_each_run_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But none of which a process lives, and no name is given twice."""
+    monkeypatch.setattr(registry, "_MOST_PROGRAMS", 8)
+    arrived, released = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            if "waits" in str(request.messages):
+                arrived.set()
+                await released.wait()
+            return await super().ask(request)
+
+    def program(said: str) -> VegaProgram:
+        file = tmp_path / f"{said}.vega"
+        file.write_text(ASKING.format(said), encoding="utf-8")
+        return load(file)
+
+    model, first, known = Slow(lambda _: "yes"), program("first"), dict[str, object]()
+    async with Runtime("$1000", models=lambda _: model) as rt:
+        code = rt.program.registry.code
+        assert await rt.run(first) == "yes"
+        waiting = asyncio.create_task(rt.run(program("waits")))
+        await arrived.wait()
+        for number in range(30):
+            assert await rt.run(program(f"other {number}")) == "yes"
+            assert len(code) <= 2 * 8, "main and its agent, of eight programs"
+            for name, body in code.items():
+                assert known.setdefault(name, body) is body, f"{name} is given twice"
+        assert await rt.run(first) == "yes", "one that was forgotten can be run again"
+        released.set()
+        assert await waiting == "yes"

@@ -523,7 +523,8 @@ def gc_command(arguments: Sequence[str]) -> int:
     )
     freed = max(0, before - (journal_size(place) or 0)) or forgotten.bytes
     verb = "would forget" if chosen.dry_run else "forgot"
-    print(f"{verb} {len(forgotten.runs)} ended runs, {_size(freed)}, of {show_place(place)}")
+    ended = count(len(forgotten.runs), "ended run")
+    print(f"{verb} {ended}, {_size(freed)}, of {show_place(place)}")
     old = [
         one
         for one in list_runs(place)
@@ -532,7 +533,7 @@ def gc_command(arguments: Sequence[str]) -> int:
     if old:
         age = duration(settings.journal_keep_ms, brief=True)
         print(
-            f"{len(old)} unfinished runs are older than {age} and are kept, since each can go on; "
+            f"{count(len(old), 'unfinished run')} older than {age} kept, since each can go on; "
             "to see them, type: vega runs; to give one up: vega gc RUN"
         )
     return 0

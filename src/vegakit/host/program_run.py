@@ -33,7 +33,7 @@ from vegakit.host.pending_asks import (
     ToolRound,
     read_media,
 )
-from vegakit.host.registry import EphemeralPrograms, Registry, step_name
+from vegakit.host.registry import DeployedPrograms, EphemeralPrograms, Registry, step_name
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
 from vegakit.money import Money
@@ -156,7 +156,9 @@ class ProgramRun:
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
         self._asked = 0
-        self._deployed: dict[tuple[CompiledProgram, tuple[str, ...] | None], Deployed] = {}
+        self._programs = DeployedPrograms(
+            self.registry, lambda: self.machine, recorded=journaled is not None
+        )
         self._ephemeral = EphemeralPrograms(self.registry, lambda: self.machine)
 
     def rest_limits(self) -> None:
@@ -197,13 +199,13 @@ class ProgramRun:
     ) -> Any:  # noqa: ANN401
         """A function of a compiled program, as a process of its own, which keeps to its `quote`.
         Arguments and result have the form that values of programs have in JSON."""
+        await self._driver.gate.enter()
         deployed = await self.deployed(program, allowed)
         scope = self._scope_across_incarnations(function, wallet, quote and quote.wallet)
         if wallet is not None and self._keeps_answers():
             self._cap_outside(wallet)
             wallet = None
         spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
-        await self._driver.gate.enter()
         process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
             return await self.send(process.path, list(given), key=self._key(process.path))
@@ -258,24 +260,8 @@ class ProgramRun:
             self._ephemeral.leave(prefix)
 
     async def deployed(self, program: CompiledProgram, allowed: Sequence[str] | None) -> "Deployed":
-        """Return the bodies of a program, made when they are first wanted."""
-        # A program loads the language; processes that are agents do without.
-        from vegakit.host.deployment import deploy, find_externals
-
-        key = (program, None if allowed is None else tuple(sorted(allowed)))
-        if key not in self._deployed:
-            models = (name for agent in program.module.agents for name in agent.models)
-            await self._services.model_registry.prepare(models)
-            externals = await find_externals(program, self._services, allowed)
-            self._deployed[key] = deploy(
-                program.module,
-                program.root,
-                self.registry.with_stand_ins(program),
-                allowed,
-                externals,
-                pipeline=program.pipeline,
-            )
-        return self._deployed[key]
+        """Return the bodies of a program, for a process that is begun without waiting again."""
+        return await self._programs.get(program, allowed, self._services)
 
     def _spawn(self, command: Spawn) -> Process[Any]:
         [process] = self._spawned(command)

@@ -1,18 +1,18 @@
 """Bodies by name: what the machine needs to know of each and what the host runs, with the bodies of
-ephemeral programs.
+programs, which are forgotten when they are over.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vegakit.errors import UserError
 from vegakit.host.agents import Agent, AuthorTool, Body, FiberTool, Reducer, name_of
 from vegakit.host.budgets import price_of
 from vegakit.host.limiter import ModelRegistry
-from vegakit.host.services import AgentStandIn, CompiledProgram
+from vegakit.host.services import AgentStandIn, CompiledProgram, HostServices
 from vegakit.money import Money
 from vegakit.policy import ChildType, Grant
 from vegakit.ports import Tool, tokenizer_of
@@ -35,13 +35,18 @@ from vegakit.records import to_json
 
 if TYPE_CHECKING:
     from vegakit.host.admission import AdmissionService
+    from vegakit.host.deployment import Deployed
     from vegakit.lang import AgentSpec
+
+_Wanted: TypeAlias = tuple[CompiledProgram, tuple[str, ...] | None]
 
 # Bodies by name: what the machine needs to know of each, and what the host runs.
 
 
 _MOST_PASSING = 512
 """Agents that were only asked, never spawned, and are still known."""
+_MOST_PROGRAMS = 512
+"""Programs that were run, and are still known."""
 _LONGEST = 150
 """Of a name in a path, with room for which question it is."""
 
@@ -65,6 +70,7 @@ class Registry:
         self._guards: dict[object, str] = {}
         self._fiber_tools: dict[str, Mapping[str, Tool]] = {}
         self._stand_ins: dict[str, AgentStandIn] = {}
+        self._programs, self._has_forgotten = 0, False
         self.code: dict[str, ProgramBody] = {}
 
     def register(self, body: Body, name: str = "") -> str:
@@ -127,9 +133,20 @@ class Registry:
         self._stand_ins[name] = stand_in
         return name
 
-    def with_stand_ins(self, program: CompiledProgram) -> "_StandInBodies":
-        """Return the registry, for a program of which some agents are not asked themselves."""
-        return _StandInBodies(self, program)
+    def for_program(self, program: CompiledProgram) -> "_ProgramBodies":
+        """Return the registry, for one more program."""
+        self._programs += 1
+        return _ProgramBodies(self, program)
+
+    def forget_program(self, names: Iterable[str]) -> None:
+        """Remove the bodies of a program. No process may still use them."""
+        self._has_forgotten = True
+        for name in names:
+            del self.code[name]
+            self._fiber_tools.pop(name, None)
+            self._stand_ins.pop(name, None)
+            if (body := self._given.pop(name, None)) is not None:
+                del self._names[id(body)]
 
     def forget(self, prefix: str) -> None:
         """Remove every body whose name starts with `prefix`. The caller guarantees that no process
@@ -147,8 +164,10 @@ class Registry:
             restore(self.code, made)
 
     def prefix_for(self, names: Iterable[str]) -> str:
-        """Return what tells these bodies from those of another program of the same names."""
-        wanted, prefix, number = list(names), "", 1
+        """Return what tells these bodies from those of another program of the same names. What was
+        forgotten had a name that is not given again: what was decided by it is known by that."""
+        wanted, number = list(names), max(self._programs - 1, 1)
+        prefix = f"{self._programs}~" if self._has_forgotten else ""
         while any(f"{prefix}{name}" in self.code for name in wanted):
             number += 1
             prefix = f"{number}~"
@@ -244,19 +263,28 @@ class Registry:
         return self._guards[rules]
 
 
-class _StandInBodies:
-    """The registry, where others are put for some agents of a program."""
+class _ProgramBodies:
+    """The registry, for a program of which some agents may not be asked themselves. `names` are
+    those of its bodies."""
 
     def __init__(self, registry: Registry, program: CompiledProgram) -> None:
         self._registry, self._stand_ins = registry, program.stand_ins
         self._specs = {spec.name: spec for spec in program.module.agents}
-        self.prefix_for, self.register_fiber = registry.prefix_for, registry.register_fiber
+        self.prefix_for = registry.prefix_for
+        self.names: list[str] = []
+
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        self._registry.register_fiber(name, body, tools)
+        self.names.append(name)
 
     def register(self, body: Agent[Any]) -> str:
         stand_in = self._stand_ins.get(body.name)
         if stand_in is None:
-            return self._registry.register(body)
-        return self._registry.register_stand_in(body, self._specs[body.name], stand_in)
+            name = self._registry.register(body)
+        else:
+            name = self._registry.register_stand_in(body, self._specs[body.name], stand_in)
+        self.names.append(name)
+        return name
 
 
 @lru_cache(maxsize=1024)
@@ -267,6 +295,51 @@ def step_name(name: str) -> str:
 
 
 # Programs that come and go in a long life: bodies of each, forgotten when no process has one.
+
+
+class DeployedPrograms:
+    """The programs that were run, by what they are allowed. Who makes a new program for each run
+    does not fill the memory: those that were wanted longest ago are forgotten. A run that is
+    recorded keeps them, since its next incarnation has to give them the same names."""
+
+    def __init__(
+        self, registry: Registry, machine: Callable[[], Machine], *, recorded: bool
+    ) -> None:
+        self._registry, self._machine = registry, machine
+        self._most = None if recorded else _MOST_PROGRAMS
+        self._known: dict[_Wanted, tuple[Deployed, list[str]]] = {}
+
+    async def get(
+        self, program: CompiledProgram, allowed: Sequence[str] | None, services: HostServices
+    ) -> "Deployed":
+        """Return the bodies of a program, made when they are first wanted. They are there for a
+        process that is begun without waiting again."""
+        # A program loads the language; processes that are agents do without.
+        from vegakit.host.deployment import deploy, find_externals
+
+        key = (program, None if allowed is None else tuple(sorted(allowed)))
+        if key not in self._known:
+            models = (name for agent in program.module.agents for name in agent.models)
+            await services.model_registry.prepare(models)
+            externals = await find_externals(program, services, allowed)
+            if key not in self._known:  # nor was it made by another run in the meantime
+                if self._most is not None and len(self._known) >= self._most:
+                    self._forget_unused(self._most // 2)
+                bodies, pipeline = self._registry.for_program(program), program.pipeline
+                root = program.root
+                deployed = deploy(
+                    program.module, root, bodies, allowed, externals, pipeline=pipeline
+                )
+                self._known[key] = deployed, bodies.names
+        found = self._known[key] = self._known.pop(key)
+        return found[0]
+
+    def _forget_unused(self, most: int) -> None:
+        used = {process.spec.body for process in self._machine().state.processes.values()}
+        for key, (_, names) in [*self._known.items()][:most]:
+            if used.isdisjoint(names):
+                del self._known[key]
+                self._registry.forget_program(names)
 
 
 class EphemeralPrograms:

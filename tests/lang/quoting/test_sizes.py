@@ -246,3 +246,38 @@ def test_the_conversation_is_what_a_turn_sends() -> None:
     request = cost_sends._request(sending, "hello", 3, 10)
     kinds = [type(message) for message in request.messages]
     assert kinds == [UserMessage, *[AssistantMessage, UserMessage] * 2, UserMessage]
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        ("t = t + piece;", ANSWER + 2),
+        ("t = piece + t;", ANSWER + 2),
+        ('t = "{t}{piece}";', ANSWER + 2),
+        ('if piece != "\\n" { t = t + piece; }', ANSWER + 2),
+        ("t = t + piece; if len(t) > 10 { break; }", ANSWER + 2),
+        ("t = t + piece; n = n + 1;", ANSWER + 2),
+    ],
+)
+def test_pieces_that_are_gathered_are_the_answer(body: str, most: int) -> None:
+    before = 'let t = "> ";\nlet n = 0;\n'
+    assert size(f'{before}for piece in A <~ "x" {{ {body} }}\nA <- t;') == even(most)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = t + piece + piece;",
+        't = t + piece + ",";',
+        "t = t + t;",
+        't = t + piece; t = t + ",";',
+        "for i in range(2) { t = t + piece; }",
+        't = t + piece; piece = piece + "!";',
+        't = t + piece; try { t = t + (A <- "y"); } catch Failed(why) { }',
+    ],
+)
+def test_what_grows_with_the_pieces_otherwise_has_no_bound(body: str) -> None:
+    before = 'let t = "> ";\n'
+    source = HEAD + f'{before}for piece in A <~ "x" {{ {body} }}\nA <- t;'
+    [*_, line] = quote(checked_of(source), _terms).lines
+    assert (line.worst or 0) >= WINDOW - 100

@@ -28,6 +28,7 @@ from vegakit.lang.analysis.cost_values import (
     greater,
     number,
     of_type,
+    smaller,
     total,
     without_exact,
 )
@@ -43,10 +44,12 @@ from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.library import ENDS
 from vegakit.lang.syntax.tree import (
     Assign,
+    Binary,
     Block,
     Break,
     Catch,
     Continue,
+    Expr,
     ExprStmt,
     FnDecl,
     For,
@@ -60,13 +63,15 @@ from vegakit.lang.syntax.tree import (
     Return,
     Session,
     Stmt,
+    Text,
     ToolDecl,
     Try,
     While,
     Word,
+    below,
     root_of,
 )
-from vegakit.lang.types import ANY, INT, STR, ListOf, MapOf, Type, is_text
+from vegakit.lang.types import ANY, INT, STR, ListOf, MapOf, StreamOf, Type, is_text
 
 _LOOSE = ("warn", "allow")
 
@@ -80,7 +85,7 @@ def _assign(w: CostWalk, node: Assign) -> None:
     value = evaluate(w, node.value)
     target, root = node.target, root_of(node.target)
     found = w.scopes.find(root.name)
-    if found is None:
+    if found is None or id(node) in w.gathered:
         return
     depth, variable = found
     key = evaluate(w, target.index).size if isinstance(target, Index) else None
@@ -171,10 +176,54 @@ def _for(w: CostWalk, node: For) -> None:
                 w.scopes.declare(name, value, each)
             w.block(node.body)
 
+    if isinstance(kind, StreamOf):
+        _gather(w, node, over.item)
     came = loop(w, node, body, number(over.size), place, differ=_items(over) is not None)
     if number(over.size) is None:
         w.facts.keep_round(node, came.once)
     w.spend(came.spent)
+
+
+def _gather(w: CostWalk, node: For, answer: ValueBound | None) -> None:
+    """Make the texts that gather the pieces of a stream, `text = text + piece`, longer by the whole
+    answer: that is all its pieces together, however many they are."""
+    for assign in _gathering(node):
+        found = w.scopes.find(root_of(assign.target).name)
+        if found is not None and answer is not None and is_text(found[1].type):
+            depth, variable = found
+            most = smaller(of_type(variable.type).size, total(variable.value.size, answer.size))
+            w.scopes.put(depth, root_of(assign.target).name, ValueBound(most))
+            w.gathered.add(id(assign))
+
+
+def _gathering(node: For) -> list[Assign]:
+    """Return what puts a piece behind a text, or before it, once in a round at most. Nothing else
+    in the loop may change the text or the piece."""
+    [piece] = node.names
+    inside = [*below(node.body)]
+    in_loops = {id(one) for each in inside if isinstance(each, For | While) for one in below(each)}
+    named = [root_of(one.target).name for one in inside if isinstance(one, Assign)]
+    named += [one.name for one in inside if isinstance(one, Let)]
+    named += [name for one in inside if isinstance(one, For) for name in one.names]
+    named += [one.reason for one in inside if isinstance(one, Catch | Monitor)]
+    found: list[Assign] = []
+    for one in inside:
+        if isinstance(one, Assign) and isinstance(one.target, Name) and id(one) not in in_loops:
+            text, joined = one.target.name, _joined(one.value)
+            if {text, piece} == set(joined) and len(joined) == 2 and piece not in named:
+                found += [one] if named.count(text) == 1 else []
+    return found
+
+
+def _joined(value: Expr) -> list[str]:
+    """Return the variables that a value is made of, one behind the other; none of what is more."""
+    parts: Sequence[object] = ()
+    if isinstance(value, Binary) and value.op == "+":
+        parts = (value.left, value.right)
+    elif isinstance(value, Text):
+        parts = value.parts
+    names = [part.name for part in parts if isinstance(part, Name)]
+    return names if len(names) == len(parts) else []
 
 
 def _items(over: ValueBound) -> list[tuple[Any, Any]] | None:

@@ -288,6 +288,8 @@ class CostWalk(TreeWalk[CostScopes]):
         self.raises = False
         self.over = False
         self.left: list[LoopExits] = []
+        self.gathered: set[int] = set()
+        """Statements that put the pieces of a stream together: the text is as long already."""
 
     def spend(self, spend: SpendingBound) -> None:
         """Add to what this walk has spent so far."""
