@@ -147,6 +147,7 @@ _TEXT_RULES = (
     (re.compile(r"^\s*-"), "write one that is not negative, like $1.50"),
     (re.compile(r"\d,\d"), "write decimals behind a point, like $1.50"),
     (re.compile("[€£¥]"), "it is in US dollars, like $1.50"),
+    (re.compile(r"^\s*\$?\d{10,}"), "write at most a billion dollars, like $1.50"),
     (re.compile(""), "write digits with at most six decimals, like $1.50"),
 )
 """What is wrong with a text that is no amount; the first that fits is told."""

@@ -135,7 +135,7 @@ def test_a_timeout_has_one_text(tmp_path: Path) -> None:
 
     plain, kept = in_both(tmp_path, impatient, slow)
     assert plain == kept
-    said = "agent asker: no answer within 1 s; give it more with timeout=, or ask for less"
+    said = "agent asker: no answer within 1 s; give it a longer timeout, or ask for less"
     assert plain[0] == (Timeout, said)
 
 

@@ -43,6 +43,17 @@ def test_files_that_exclude_each_other_are_told(
     assert "`// file: a/b = …` cannot be written" in capsys.readouterr().out
 
 
+def test_replies_in_order_and_by_message_are_not_mixed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of the two would be passed over, and the test fail for another reason."""
+    program = tmp_path / "p.vega"
+    program.write_text('// reply: a\n// reply "b": c\nprint(1);  // expect: 1\n')
+    assert main(["test", str(program)]) == 1
+    told = capsys.readouterr()
+    assert "write all of them in one of the two ways" in told.out + told.err
+
+
 def test_a_hidden_file_is_a_file_of_a_test(tmp_path: Path) -> None:
     program = tmp_path / "p.vega"
     head = 'program may [fs::read] allowed_paths [".env"]\n// file: ./.env = "x"\n'

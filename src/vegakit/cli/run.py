@@ -38,7 +38,7 @@ from vegakit.cli.run_quote import (
 )
 from vegakit.cli.runs import RESUME, Advice, advice_on, command_to_resume, run_to_reuse, short_id
 from vegakit.concurrency import cancel_on_sigterm, run_interruptibly
-from vegakit.config import Settings, load
+from vegakit.config import Settings, load, replay_target
 from vegakit.control import Question
 from vegakit.errors import (
     BudgetExceeded,
@@ -423,7 +423,10 @@ class ProgramCommand:
             print(f"  to go on with it, try: vega resume {short_id(before)}", file=sys.stderr)
 
     async def _check_keys(self, settings: Settings) -> None:
-        """Check the keys before anything runs, rather than at the first call."""
+        """Check the keys before anything runs, rather than at the first call. A replay, which calls
+        no model, needs none."""
+        if replay_target() is not None:
+            return
         aliases = {name for spec in self._program.module.agents for name in spec.models}
         if self._chosen.model:
             aliases = {self._chosen.model} if aliases else set[str]()

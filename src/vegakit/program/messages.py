@@ -134,7 +134,7 @@ def late(cause: tuple[EffectKey, ...], timeout_ms: int) -> MessageFailed:
     """Return the failure after a missed deadline. The text is made only here, because a run that is
     resumed has to see the same text again."""
     within = f"within {timeout_ms / 1000:g} s" if timeout_ms else "in time"
-    why = f"no answer {within}; give it more with timeout=, or ask for less"
+    why = f"no answer {within}; give it a longer timeout, or ask for less"
     return MessageFailed(Timeout.__name__, why, cause=cause)
 
 

@@ -89,6 +89,11 @@ def read_expectations(text: str, file: str) -> Expectations:
             raise UserError(
                 f"{file}:{line}: `{mark} {word}: {said}` cannot be read: {error}"
             ) from error
+    if expected.replies and expected.matches:
+        raise UserError(
+            f"{file}: a reply in order (`reply:`) is never given beside replies to what a message "
+            'holds (`reply "…":`); write all of them in one of the two ways'
+        )
     return expected
 
 

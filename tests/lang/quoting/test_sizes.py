@@ -87,6 +87,21 @@ ANSWER = 10 * ANSWER_BYTES
         ('let t = "";\nfor i in range(99) { t = t + (A <- "x"); }\nA <- t;', 99 * ANSWER),
         ('let c = list::chunks(["a", "bb", "c"], 2);\nA <- str::join(c[0], "");', 4),
         ('try { A <- "x"; } catch AgentFailed(why) {\nA <- why; }', 2_000),
+        (
+            (
+                'try { fail("a"); } catch Failed(r) { try { fail(r + r); } catch Failed(_q) { } }\n'
+                'try { fail("b"); } catch Failed(why) {\nA <- why; }'
+            ),
+            2_000,
+        ),
+        (
+            (
+                'try { try { fail("a"); } catch Failed(r) { fail("more {r}"); } }'
+                " catch Failed(why) {\nA <- why; }"
+            ),
+            2_005,
+        ),
+        ('let ps: [Plan] = [];\nA <- "{ps}";', 2),
         ('let said = human::ask("what?", 5s) ?? "";\nA <- said;', 4_000),
         ("let n = time::now();\nA <- n;", 40),
     ],
@@ -104,6 +119,20 @@ fn main() {
 A <- why; }
 }"""
     assert size(body) == even(1_000 * ANSWER_BYTES)
+
+
+def test_a_function_that_fails_with_the_reason_it_caught_has_no_bound() -> None:
+    """Each of its calls may make the reason longer."""
+    body = """
+fn deep(n: int) {
+    if n == 0 { fail("x"); }
+    try { deep(n - 1); } catch Failed(r) { fail("more {r}"); }
+}
+fn main(n: int) {
+    try { deep(n); } catch Failed(why) {
+A <- why; }
+}"""
+    assert (size(body) or 0) >= WINDOW - 100
 
 
 def test_an_answer_that_does_not_fit_is_counted_with_the_next_call() -> None:

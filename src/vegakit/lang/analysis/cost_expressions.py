@@ -24,6 +24,7 @@ from vegakit.lang.analysis.cost_bounds import (
     worse_of,
 )
 from vegakit.lang.analysis.cost_library import (
+    FAILED,
     bound_of,
     call_library,
     computed,
@@ -145,7 +146,8 @@ def call_function(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> Call
     facts = w.facts
     if name in facts.running:
         facts.recursive.add(name)
-        return CallOutcome(NONE, _result(w, name), raises=True)
+        fails = facts.assumed.most(FAILED)
+        return CallOutcome(NONE, _result(w, name), raises=True, fails=fails)
     known = facts.known.get((name, given, w.cap, w.may_lack))
     if known is None:
         facts.running.append(name)
@@ -179,10 +181,13 @@ def _walked(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcom
     if name in facts.recursive:
         facts.recursive.discard(name)
         inner.raises = True
+        for place in spent.shares:  # what it is called with next may be longer
+            if (sent := facts.sent.get(place)) is not None:
+                facts.sent[place] = replace(sent, size=None)
         spent = times(spent, inf, inner.place(decl, f"{decl.name} calls itself"))
     facts.uncut[name] = spent.shares
     value = _joined(inner.returned, _result(w, name))
-    return CallOutcome(capped(spent, cap), value, inner.raises)
+    return CallOutcome(capped(spent, cap), value, inner.raises, inner.fails)
 
 
 def _joined(values: list[ValueBound], typed: ValueBound) -> ValueBound:
@@ -490,6 +495,8 @@ def _call(w: CostWalk, node: Call) -> ValueBound:
     if callee.kind is CalleeKind.LIBRARY:
         w.raises |= callee.name not in _NEVER_FAIL
         kinds = [w.facts.type(arg) for arg in node.args]
+        if callee.name == "fail":
+            w.fails = greater(w.fails, values[0].size)
         return call_library(w.facts, callee.name, values, kinds)
     if callee.kind in (CalleeKind.FUNCTION, CalleeKind.TOOL):
         order = w.facts.checked.arguments.get(id(node), tuple(range(len(values))))
@@ -497,6 +504,7 @@ def _call(w: CostWalk, node: Call) -> ValueBound:
         called = call_function(w, callee.name, tuple(given))
         w.spend(called.spent)
         w.raises |= called.raises
+        w.fails = greater(w.fails, called.fails)
         return called.value
     w.raises = True
     return ValueBound()

@@ -259,14 +259,17 @@ def _walked(
 def _guarded(
     w: CostWalk, body: Callable[[], None], catches: Sequence[Catch], cap: int | None
 ) -> None:
-    """A handler runs when the body has run in part, outside the budget of the body."""
-    before, raised = w.scopes.copy(), w.raises
-    w.raises = False
+    """A handler runs when the body has run in part, outside the budget of the body. What it fails
+    with itself goes to the one around it."""
+    before, raised, fails = w.scopes.copy(), w.raises, w.fails
+    w.raises, w.fails = False, exactly(0)
     with w.scopes.watch() as seen, w.apart() as spent:
         body()
     w.spend(capped(spent[0], cap))
+    reason, is_caught = w.fails, any(catch.kind in _FAILURES for catch in catches)
+    w.fails = fails if is_caught else greater(fails, reason)
     if catches and w.raises:
-        ways = [partial(_handler, w, catch) for catch in catches]
+        ways = [partial(_handler, w, catch, reason) for catch in catches]
         ways += [] if w.over else [_nothing]
         w.raises = not any(catch.kind == "" for catch in catches)
         w.scopes.restore(before)
@@ -276,20 +279,23 @@ def _guarded(
     w.raises |= raised
 
 
-def _handler(w: CostWalk, catch: Catch) -> None:
+def _handler(w: CostWalk, catch: Catch, own: Size | None) -> None:
     with w.scopes.block():
         if catch.reason:
-            w.scopes.declare(catch.reason, _reason(w, catch.kind), STR)
+            own = own if catch.kind in _FAILURES else exactly(0)
+            w.scopes.declare(catch.reason, _reason(w, own), STR)
         w.block(catch.body)
 
 
-def _reason(w: CostWalk, kind: str) -> ValueBound:
+_FAILURES = ("", "Failed")
+
+
+def _reason(w: CostWalk, own: Size | None) -> ValueBound:
     """What a program says itself when it fails may be longer than what is said to it."""
     if w.facts.is_noting:
         return of_type(STR)
     if w.facts.typical:
         return typical_reason()
-    own = w.facts.assumed.most(FAILED) if kind in ("", "Failed") else exactly(0)
     return ValueBound(greater(exactly(REASON_BYTES), own))
 
 
@@ -332,7 +338,7 @@ def _monitor(w: CostWalk, node: Monitor) -> None:
     before = w.scopes.copy()
     cap, w.cap, loops, w.left = w.cap, None, w.left, []
     with w.scopes.watch() as seen, w.apart() as spent, w.scopes.block():
-        w.scopes.declare(node.reason, _reason(w, ""), STR)
+        w.scopes.declare(node.reason, _reason(w, w.facts.assumed.most(FAILED)), STR)
         w.block(node.body)
     w.cap, w.left, w.over = cap, loops, False
     w.scopes.restore(before)

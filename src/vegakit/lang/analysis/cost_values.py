@@ -475,6 +475,8 @@ def _spelled(value: ValueBound, kind: Type) -> Size | None:
             return smaller(_quoted(value.size), None if most is None else _quoted(exactly(most)))
         case ChoiceOf():
             return total(value.size, exactly(2))
+        case ListOf() | MapOf() if number(value.size) == 0:
+            return exactly(2)  # whatever its items would be: none is there whose fields are known
         case ListOf(inner=inner):
             item = json_bytes_of(value.item or of_type(inner), inner)
             return _bracketed(value.size, total(item, exactly(1)))

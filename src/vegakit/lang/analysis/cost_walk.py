@@ -252,11 +252,13 @@ class Said:
 
 
 class CallOutcome(Struct, frozen=True):
-    """The result of a call of a function: what it spends, what it returns, whether it may raise."""
+    """The result of a call of a function: what it spends, what it returns, whether it may raise,
+    and the size of what it fails with."""
 
     spent: SpendingBound
     value: ValueBound
     raises: bool
+    fails: Size | None = exactly(0)
 
 
 class LoopExits(Struct):
@@ -286,6 +288,8 @@ class CostWalk(TreeWalk[CostScopes]):
         self.spent: SpendingBound = NONE
         self.returned: list[ValueBound] = []
         self.raises = False
+        self.fails: Size | None = exactly(0)
+        """The longest reason that it may have failed with so far, and has not caught."""
         self.over = False
         self.left: list[LoopExits] = []
         self.gathered: set[int] = set()
@@ -506,7 +510,9 @@ def _grown(
     walked again until no other is spoilt."""
     boundless: set[str] = set()
     items = {name: held for name, (_, v) in names.items() if (held := _first_items(v)) is not None}
+    fails = w.fails
     while names:
+        w.fails = fails
         with w.scopes.unwatched(), w.scopes.watch() as seen, w.apart():
             fresh = {n: _fresh(v, marks[n], n in boundless) for n, (_, v) in names.items()}
             for name, held in items.items():
@@ -518,6 +524,7 @@ def _grown(
         grown = {name: seen[depth, name].value.size for name, (depth, _) in names.items()}
         spoilt = {name for name, size in grown.items() if size is None} - boundless
         if not spoilt:
+            w.fails = fails
             return {marks[n]: None if n in boundless else grown[n] for n in names}, items
         boundless |= spoilt
     return {}, {}

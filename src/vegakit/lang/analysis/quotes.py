@@ -273,6 +273,7 @@ def _with_caps(
             _line(place, share, facts.sent.get(place), min(share.rest, rest), budget, pool),
             facts.uncut.get("main", {}).get(place),
             main_budget(facts.bodies),
+            budget,
             pool,
         )
         for place, share in sorted(spent.shares.items())
@@ -316,10 +317,11 @@ def _line(
 
 
 def _with_uncut(
-    line: QuotedLine, share: LineCost | None, cap: int | None, pool: int | None
+    line: QuotedLine, share: LineCost | None, cap: int | None, budget: Amount, pool: int | None
 ) -> QuotedLine:
-    """Return the line with what it may cost without the budget of `main`, where that is more."""
-    if share is None or cap is None:
+    """Return the line with what it may cost without the budget of `main`, where that is more and
+    nothing else, such as the wallet of its process, stops it before."""
+    if share is None or cap is None or (line.worst or 0) < min(cap, budget):
         return line
     amount = min(share.inside + share.rest, share.repeats.within(inf if pool is None else pool))
     return replace(line, uncut=int(amount)) if cap < amount < inf else line

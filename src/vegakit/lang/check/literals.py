@@ -27,6 +27,7 @@ from vegakit.lang.syntax.tree import (
     Name,
     Race,
     Text,
+    Unary,
     Whole,
     Word,
 )
@@ -68,6 +69,20 @@ def check(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
         return kind
     refuse(body, node, kind, expected, what)
     return UNKNOWN
+
+
+def check_amount(body: BodyCheck, node: Expr, what: str) -> None:
+    """Check money that may be spent, which is not below zero."""
+    check(body, node, MONEY, what)
+    if isinstance(node, Unary) and isinstance(node.of, MoneyLit) and node.of.nanos:
+        amount = body.source(node.of)
+        body.reports.error(
+            "bad-money",
+            node,
+            f"{what} is below zero: nothing could be spent",
+            f"write `{amount}`",
+            Edit(node.at, node.end, amount),
+        )
 
 
 def check_declared(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:

@@ -14,7 +14,14 @@ from vegakit.lang.check.context import (
     without_null,
 )
 from vegakit.lang.check.foreign import number_beside_unit, text_operand
-from vegakit.lang.check.literals import check, constant_text, is_open, refuse, usable
+from vegakit.lang.check.literals import (
+    check,
+    check_amount,
+    constant_text,
+    is_open,
+    refuse,
+    usable,
+)
 from vegakit.lang.check.names import process_name, process_of
 from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import check_rules
@@ -34,8 +41,10 @@ from vegakit.lang.syntax.tree import (
     Cast,
     Expr,
     ListLit,
+    MapLit,
     Name,
     Spawn,
+    Text,
     Unary,
     Whole,
     Word,
@@ -361,7 +370,7 @@ def _ask(body: BodyCheck, node: Ask, _want: Type | None) -> Type:
     if node.timeout is not None:
         check(body, node.timeout, DURATION, "the timeout")
     if node.budget is not None:
-        check(body, node.budget, MONEY, "the budget")
+        check_amount(body, node.budget, "the budget")
     answer = _answer(body, node)
     if not reached or answer == UNKNOWN:
         return UNKNOWN
@@ -473,7 +482,7 @@ def _no_agent(body: BodyCheck, name: Name, what: str) -> None:
 
 def _spawn(body: BodyCheck, node: Spawn, _want: Type | None) -> Type:
     if node.wallet is not None:
-        check(body, node.wallet, MONEY, "the wallet")
+        check_amount(body, node.wallet, "the wallet")
     if node.named is not None:
         check(body, node.named, STR, "the name")
     if node.under is not None:
@@ -538,9 +547,12 @@ def _await(body: BodyCheck, node: Await, _want: Type | None) -> Type:
 
 
 def _cast(body: BodyCheck, node: Cast, _want: Type | None) -> Type:
-    kind = infer(body, node.of)
     to = written(body.program, body.names, node.to)
-    if not _may_be(body, kind, to):
+    is_known = isinstance(node.of, Text | ListLit | MapLit)
+    kind = infer(body, node.of, to if is_known else None)
+    if is_known and _is_longer(kind, to):
+        refuse(body, node.of, kind, to, "what is cast")
+    elif not _may_be(body, kind, to):
         text, wanted = body.source(node.of), type_label(to)
         converts = wanted in ("int", "float", "str")
         body.reports.error(
@@ -552,6 +564,17 @@ def _cast(body: BodyCheck, node: Cast, _want: Type | None) -> Type:
             Edit(node.at, node.end, f"{wanted}({text})") if converts else None,
         )
     return to
+
+
+def _is_longer(kind: Type, to: Type) -> bool:
+    """Return whether a value that is written out has more in it than this type lets it have."""
+    match kind, without_null(to):
+        case (ListOf(), ListOf(most=int() as most)) | (MapOf(), MapOf(most=int() as most)):
+            return kind.most is not None and kind.most > most
+        case Plain(name="str"), Plain(name="str", most=int() as most):
+            return kind.most is not None and kind.most > most
+        case _:
+            return False
 
 
 def _may_be(body: BodyCheck, kind: Type, to: Type) -> bool:

@@ -74,6 +74,8 @@ _ELSEWHERE = {
     "string": "str",
     "String": "str",
     "text": "str",
+    **dict.fromkeys(("i32", "i64", "u32", "u64", "usize", "long", "uint"), "int"),
+    **dict.fromkeys(("f32", "f64"), "float"),
     "integer": "int",
     "Int": "int",
     "number": "float",

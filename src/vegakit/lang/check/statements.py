@@ -4,7 +4,14 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from vegakit.lang.check.context import UNKNOWN, Access, BodyCheck, Facts, has_break, infer, merged
-from vegakit.lang.check.literals import check, check_declared, condition, is_open, items_of
+from vegakit.lang.check.literals import (
+    check,
+    check_amount,
+    check_declared,
+    condition,
+    is_open,
+    items_of,
+)
 from vegakit.lang.check.names import assign, learn
 from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import SESSION, check_settings
@@ -44,7 +51,6 @@ from vegakit.lang.syntax.tree import (
 )
 from vegakit.lang.types import (
     INT,
-    MONEY,
     NOTHING,
     NULL,
     STR,
@@ -377,7 +383,7 @@ def _word_of(body: BodyCheck, node: Catch) -> Node:
 
 
 def _session(body: BodyCheck, node: Session) -> bool:
-    check(body, node.budget, MONEY, "the budget")
+    check_amount(body, node.budget, "the budget")
     check_settings(body.program, node.settings, SESSION, "a session")
     return guarded(
         body, node.body, node.catches, lambda: check_block(body, node.body), "BudgetExceeded"

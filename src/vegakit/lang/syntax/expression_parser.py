@@ -526,6 +526,9 @@ class ExpressionParser(SendParser):
         self.i += 2
         self.deeper()
         name = self.name("after `for`")
+        if self.kinds[self.i] == ",":
+            remedy = "walk the keys: `[for k in m { m[k] }]`"
+            self.fail("expected", "a list is built with one name", remedy)
         self.take("in", "after the name")
         over, where, height = self.expr(), None, self.height
         if self.kinds[self.i] == "if":

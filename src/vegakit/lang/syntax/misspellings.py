@@ -15,6 +15,8 @@ _OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "node", "supervisor", "
 _PLAIN_VALUES = frozenset(["text", "name", "int", "float", "true", "false", "null"])
 _TWO_WORDS = frozenset(["if not", "else if", "while true", "while not"])
 """Keywords that can stand where one word of another language stood."""
+_BEHIND = frozenset([";", ")", "}", "<", ">", "<=", ">=", "==", "!="])
+"""What may stand behind `i--`, and behind no `-`."""
 _FAR = 40
 """Tokens of a statement that are looked at, at most."""
 _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
@@ -49,7 +51,7 @@ _COUNTING = re.compile(
     r"(?:let |var |const |int |auto )?\s*(\w+)\s*:?=\s*(\w+)\s*;\s*\w+\s*(<=?)\s*([^;]+?)\s*;"
     r"\s*(?:\w+\+\+|\+\+\w+|\w+\s*\+=\s*1)\s*"
 )
-_COMMENT = re.compile(r"[ \t]*(//)[ \t]*[\w(][^\n;]{0,80};[ \t]*\n")
+_COMMENT = re.compile(r"[ \t]*(//)[ \t]*[\w(][^\n]{0,120}[;{][ \t]*\n")
 """A division of other languages, between a value and what follows on another line."""
 _WALKING = re.compile(r"(?:let |var |const |auto )?\s*(\w+(?:\s*,\s*\w+)?)\s+(?:of|in)\s+(.+)")
 
@@ -91,6 +93,8 @@ class MisspellingParser(Cursor):
         edit = Edit(at, end, meant) if meant.isalpha() or meant in _TWO_WORDS else None
         if word == "enum":
             remedy, edit = self.choices(i)
+        elif word == "def" and self.source[at : self.source.find("\n", at)].rstrip()[-1:] == ":":
+            remedy, edit = "write `fn name() { … }`: blocks stand in braces", None
         elif word == "do":
             remedy, edit = "write `while true { …; if … { break; } }`", None
         elif word == "finally":
@@ -238,8 +242,11 @@ class MisspellingParser(Cursor):
             written = f"{name} = {name} + 1"
             self.foreign("there is no `++`", f"write `{written}`", i, i + 2,
                          written if stands else None)  # fmt: skip
-        if i > 1 and before == self.kinds[i - 2] == "-" and self.adjoin(i - 2) and kind in ";)}":
+        if i > 1 and before == self.kinds[i - 2] == "-" and self.adjoin(i - 2) and kind in _BEHIND:
             self.no_step(i - 2, i - 1)
+        if kind == before == "*" and self.adjoin(i - 1):
+            remedy = "write `math::pow(2.0, 3.0)`, or multiply"
+            self.foreign("there is no `**`", remedy, i - 1, i)
         if kind == "fn" and before == "async":
             found = "no function is `async`: a send waits by itself"
             at, end = self.starts[i - 1], self.starts[i]
@@ -256,6 +263,7 @@ class MisspellingParser(Cursor):
                 edit = Edit(self.starts[first], self.ends[last], f" = {name} {sign} 1")
         at, end = self.starts[first], self.ends[last]
         remedy = f"write `{name} = {name} {sign} 1`"
+        remedy += "" if edit else " as a statement of its own"
         self.report("foreign-operator", f"there is no `{sign}{sign}`", at, end, remedy, edit)
         raise ParseError
 
@@ -347,6 +355,7 @@ class MisspellingParser(Cursor):
             at = behind.start(1)
             found, remedy = "`//` begins a comment", "write `/`, which of ints leaves out the rest"
             self.report("foreign-operator", found, at, at + 2, remedy, Edit(at, at + 2, "/"))
+            self.i -= 1  # the next line, which begins here, is not part of what is wrong
             raise ParseError
         if self.begins_line(i):
             return

@@ -84,7 +84,7 @@ class DeclarationParser(StatementParser):
         if self.kinds[self.i] != "(":
             self.expected("`(` and the parameters", "without parameters write ()")
         params = self.series("(", self.param)
-        if self.kinds[self.i] == ":":
+        if self.kinds[self.i] == ":" and not self.begins_line(self.i + 1):
             edit = Edit(self.starts[self.i], self.ends[self.i], " ->")
             self.fail("expected", "the result is written after `->`", "write `-> T`", edit)
         if self.kinds[self.i] != "->":

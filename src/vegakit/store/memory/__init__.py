@@ -5,6 +5,7 @@ only reads it: a call that is not recorded stops the program.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
@@ -181,6 +182,7 @@ _CHANGED = (
 _NOT_YET = Refused(LimitReached.__name__, "nothing is begun speculatively in a replay")
 """A refusal of the moment: the program asks again when it comes to it, if it does."""
 
+_QUESTION = re.compile(r"~(?:[0-9a-f]+\.\d+)?$")
 _CUT_OFF = "the recorded run was cut off here or before; to go on with it, type: vega resume"
 
 
@@ -369,7 +371,10 @@ class ReplayJournal(_NothingBeside):
             return ClaimResult(found[1])
         if speculative:
             return ClaimResult(_NOT_YET)
-        raise ProgramChanged(f"nothing is recorded for {effect.path}: {self._why}")
+        # A question is a process of its own, named by what was asked and where: nothing to read.
+        names = [_QUESTION.sub("", one.name) for one in effect.path.incarnations]
+        caller = "/".join(name for name in names if not name.startswith("send "))
+        raise ProgramChanged(f"nothing is recorded for this call of {caller}: {self._why}")
 
     async def commit(self, key: EffectKey) -> None:
         pass
