@@ -443,8 +443,9 @@ QUOTED = "as quoted"
 _CENT = dollars("$0.01")
 _NOTHING = Money(0)
 _LONGER = (
-    "what it sends is longer than was counted, by answers of more than 6 bytes a token or files "
-    "that have grown, or calls were charged again and again that timed out or were cut off; "
+    "what it sends is more than was counted, by answers of more than 6 bytes a token, files that "
+    "have grown or a program that was edited since, "
+    "or calls were charged again and again that timed out or were cut off; "
 )
 _OVERBILLED = (
     "{} of it was billed above what a request and its max_tokens allow; check what the provider "
