@@ -186,17 +186,8 @@ def _walked(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcom
                 facts.sent[place] = replace(sent, size=None)
         spent = times(spent, inf, inner.place(decl, f"{decl.name} calls itself"))
     facts.uncut[name] = spent.shares
-    value = _joined(inner.returned, _result(w, name))
+    value = reduce(either, inner.returned) if inner.returned else _result(w, name)
     return CallOutcome(capped(spent, cap), value, inner.raises, inner.fails)
-
-
-def _joined(values: list[ValueBound], typed: ValueBound) -> ValueBound:
-    if not values:
-        return typed
-    value = values[0]
-    for other in values[1:]:
-        value = either(value, other)
-    return value
 
 
 def send_to(

@@ -3,6 +3,7 @@ the capability it needs (pure).
 """
 
 from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json
+from vegakit.lang.check.fitting import check, check_declared, refuse
 from vegakit.lang.check.foreign import (
     asked_agent,
     foreign_function,
@@ -11,7 +12,7 @@ from vegakit.lang.check.foreign import (
     printed_together,
     sent,
 )
-from vegakit.lang.check.literals import check, check_declared, refuse, usable
+from vegakit.lang.check.literals import usable
 from vegakit.lang.check.names import unknown_name
 from vegakit.lang.check.rights import check_command, check_inside, need
 from vegakit.lang.check.symbols import (

@@ -1,8 +1,8 @@
 """Names, fields and items: reading them, assigning to them, and what is known afterwards (pure)."""
 
 from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, Variable, infer, without_null
+from vegakit.lang.check.fitting import check, check_declared, is_open, null_advice
 from vegakit.lang.check.foreign import foreign_value
-from vegakit.lang.check.literals import check, check_declared, is_open, null_advice
 from vegakit.lang.check.symbols import (
     AgentSymbol,
     NameKind,

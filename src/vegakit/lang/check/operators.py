@@ -13,15 +13,16 @@ from vegakit.lang.check.context import (
     merged,
     without_null,
 )
-from vegakit.lang.check.foreign import number_beside_unit, text_operand
-from vegakit.lang.check.literals import (
+from vegakit.lang.check.fitting import (
     check,
     check_amount,
     constant_text,
+    is_longer,
     is_open,
     refuse,
-    usable,
 )
+from vegakit.lang.check.foreign import number_beside_unit, text_operand
+from vegakit.lang.check.literals import usable
 from vegakit.lang.check.names import process_name, process_of
 from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import check_rules
@@ -550,7 +551,7 @@ def _cast(body: BodyCheck, node: Cast, _want: Type | None) -> Type:
     to = written(body.program, body.names, node.to)
     is_known = isinstance(node.of, Text | ListLit | MapLit)
     kind = infer(body, node.of, to if is_known else None)
-    if is_known and _is_longer(kind, to):
+    if is_known and is_longer(kind, to):
         refuse(body, node.of, kind, to, "what is cast")
     elif not _may_be(body, kind, to):
         text, wanted = body.source(node.of), type_label(to)
@@ -564,17 +565,6 @@ def _cast(body: BodyCheck, node: Cast, _want: Type | None) -> Type:
             Edit(node.at, node.end, f"{wanted}({text})") if converts else None,
         )
     return to
-
-
-def _is_longer(kind: Type, to: Type) -> bool:
-    """Return whether a value that is written out has more in it than this type lets it have."""
-    match kind, without_null(to):
-        case (ListOf(), ListOf(most=int() as most)) | (MapOf(), MapOf(most=int() as most)):
-            return kind.most is not None and kind.most > most
-        case Plain(name="str"), Plain(name="str", most=int() as most):
-            return kind.most is not None and kind.most > most
-        case _:
-            return False
 
 
 def _may_be(body: BodyCheck, kind: Type, to: Type) -> bool:

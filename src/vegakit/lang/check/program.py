@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vegakit.lang.check.calls import CALLS
 from vegakit.lang.check.context import EXPRESSIONS, UNKNOWN, BodyCheck, ProgramCheck, is_json, lets
-from vegakit.lang.check.literals import LITERALS, check
+from vegakit.lang.check.fitting import check
+from vegakit.lang.check.literals import LITERALS
 from vegakit.lang.check.names import PLACES
 from vegakit.lang.check.operators import OPERATORS
 from vegakit.lang.check.resolution import collect

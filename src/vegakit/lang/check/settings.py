@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from vegakit.errors import ErrorClass
 from vegakit.lang.check.context import ProgramCheck
-from vegakit.lang.check.literals import constant_text
+from vegakit.lang.check.fitting import constant_text
 from vegakit.lang.check.symbols import (
     AgentSymbol,
     NameKind,

@@ -4,14 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from vegakit.lang.check.context import UNKNOWN, Access, BodyCheck, Facts, has_break, infer, merged
-from vegakit.lang.check.literals import (
-    check,
-    check_amount,
-    check_declared,
-    condition,
-    is_open,
-    items_of,
-)
+from vegakit.lang.check.fitting import check, check_amount, check_declared, condition, is_open
+from vegakit.lang.check.literals import items_of
 from vegakit.lang.check.names import assign, learn
 from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import SESSION, check_settings
