@@ -161,8 +161,9 @@ async def test_a_process_that_is_ended_is_replaced() -> None:
         told = (await doomed).verdict
         assert isinstance(told, RefusedProgram)
         assert told.kind is RefusalReason.SIZE
-        _, other = await rt.admission_service.ready()
-        assert other != slow
+        # On a slow machine it may have answered before it was ended, and its end is seen later.
+        while (await rt.admission_service.ready())[1] == slow:
+            await asyncio.sleep(0.01)
         again = await inspect_program(
             AdmissionRequest.ADMIT, harmless(8_000), "vega", permit, "foe"
         )
