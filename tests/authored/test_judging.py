@@ -162,7 +162,7 @@ async def test_a_process_that_is_ended_is_replaced() -> None:
         assert isinstance(told, RefusedProgram)
         assert told.kind is RefusalReason.SIZE
         # On a slow machine it may have answered before it was ended, and its end is seen later.
-        while (await rt.admission_service.ready())[1] == slow:
+        while (await rt.admission_service.ready())[1] == slow:  # noqa: ASYNC110  (nothing tells of it)
             await asyncio.sleep(0.01)
         again = await inspect_program(
             AdmissionRequest.ADMIT, harmless(8_000), "vega", permit, "foe"
