@@ -97,12 +97,17 @@ async def test_programs_that_are_new_for_each_run_are_forgotten(
                 await released.wait()
             return await super().ask(request)
 
-    def program(said: str) -> VegaProgram:
+    def program(said: str, agent: str = "echo") -> VegaProgram:
         file = tmp_path / f"{said}.vega"
-        file.write_text(ASKING.format(said), encoding="utf-8")
+        file.write_text(ASKING.format(said).replace("echo", agent), encoding="utf-8")
         return load(file)
 
-    model, first, known = Slow(lambda _: "yes"), program("first"), dict[str, object]()
+    def look() -> None:
+        assert len(code) <= 2 * 8, "main and its agent, of eight programs"
+        for name, body in code.items():
+            assert known.setdefault(name, body) is body, f"{name} is given twice"
+
+    model, first, known = Slow(lambda _: "yes"), program("first", "solo"), dict[str, object]()
     async with Runtime("$1000", models=lambda _: model) as rt:
         code = rt.program.registry.code
         assert await rt.run(first) == "yes"
@@ -110,9 +115,8 @@ async def test_programs_that_are_new_for_each_run_are_forgotten(
         await arrived.wait()
         for number in range(30):
             assert await rt.run(program(f"other {number}")) == "yes"
-            assert len(code) <= 2 * 8, "main and its agent, of eight programs"
-            for name, body in code.items():
-                assert known.setdefault(name, body) is body, f"{name} is given twice"
+            look()
         assert await rt.run(first) == "yes", "one that was forgotten can be run again"
+        look()
         released.set()
         assert await waiting == "yes"

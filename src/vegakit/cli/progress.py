@@ -253,7 +253,7 @@ class RunTotals:
         return f" (one after another {duration(self.sequential_ms)}, {chain})"
 
     def _money(self, at_most: int | None) -> str:
-        limit = " spent" if at_most is None else f" of {money(at_most)}"
+        limit = " spent" if at_most is None else f" of {money(at_most, rounding=Rounding.UP)}"
         # A run that goes on wastes again, without paying, what an earlier process paid for.
         unused = min(self.wasted, self.spent)
         wasted = f", {money(unused)} of it wasted" if unused else ""

@@ -146,6 +146,7 @@ class Registry:
             self._fiber_tools.pop(name, None)
             self._stand_ins.pop(name, None)
             if (body := self._given.pop(name, None)) is not None:
+                self._numbers.setdefault(name_of(body), 1)  # nor is its name given again
                 del self._names[id(body)]
 
     def forget(self, prefix: str) -> None:
