@@ -206,7 +206,11 @@ def _fixed(body: BodyCheck, node: Binary, left: Type, right: Type) -> tuple[str,
     if any(texts) and not all(texts) and numbers and node.op in "*%":
         return text_operand(body, node, left)
     if any(texts) and not all(texts) and numbers and node.op != "+":
-        side, to = (node.left if texts[0] else node.right), type_label(right if texts[0] else left)
+        side, other = (node.left, node.right) if texts[0] else (node.right, node.left)
+        to = type_label(right if texts[0] else left)
+        text = constant_text(side)
+        if text is not None and not text.strip(" +-").replace(".", "", 1).isdecimal():
+            side, to = other, "str"  # no number is written there
         return f"write `{to}({body.source(side)})`", _wrapped(body, side, to)
     if numbers and {left, right} & {MONEY, DURATION}:
         return number_beside_unit(body, node, left, right)

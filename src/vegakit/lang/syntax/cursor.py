@@ -117,9 +117,9 @@ _SPOKEN = {
 _OPERATORS = frozenset("?? or and == != < <= > >= in + - * / % <- <~ as".split())
 _PERIOD = re.compile(r"/(hour|day|month)\b")
 _BLANKS = re.compile(r"[ \t]*")
-_GOES_ON = frozenset([";", ",", ")", "]"])
+_GOES_ON = frozenset([";", ",", ")", "]", "="])
 """Behind a `}` these show that it closed no block."""
-_WITHIN = frozenset(["else", "catch", ",", ")", "]"])
+_WITHIN = frozenset(["else", "catch", ",", ")", "]", "="])
 """Behind a `}` these show that the statement goes on."""
 _LONGEST_SHOWN = 30
 

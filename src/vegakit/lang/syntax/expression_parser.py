@@ -25,6 +25,7 @@ _INSTEAD = {
     "parallel": "`parallel { … }` is a statement; several answers at once are futures: "
     "`[for x in xs { async A <- x }]`",
     ".": "write numbers with a digit before the point, like 0.5",
+    "|": "there are no functions without a name; to make a list write `[for x in xs { … }]`",
     "?": "there is no `a ? b : c`; use `if`, or `??` for a value that may be null",
     "*": "something is missing before it",
     "if": "`if` is a statement: give the value a name by `let` first and assign to it",

@@ -119,6 +119,7 @@ class BlockParser(ExpressionParser):
 
 
 _OR = 2
+_TAKING_APART = frozenset(["{", "[", "(", "open"])
 _AFTER_KEYWORDS = frozenset(["name", "text", "open", "{"])
 
 
@@ -178,6 +179,9 @@ class StatementParser(BlockParser):
         """Parse `let name: T = value;`, where the type may be left out."""
         i = self.i
         self.i += 1
+        if self.kinds[self.i] in _TAKING_APART:
+            remedy = 'write a `let` for each: `let first = xs[0];`, `let key = m["key"];`'
+            self.fail("expected", "`let` declares one variable", remedy)
         name = self.name("after `let`")
         written = None
         if self.kinds[self.i] == ":":

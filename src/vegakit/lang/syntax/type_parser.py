@@ -112,7 +112,7 @@ class TypeParser(MisspellingParser):
         opener = self.i
         self.i += 1
         if not self.is_word("str"):
-            self.expected("`str`", "the keys of a map are strings: {str: T}")
+            self.no_key_type()
         self.i += 1
         self.take(":", "between key and value")
         self.deeper()
@@ -121,6 +121,13 @@ class TypeParser(MisspellingParser):
         most = self.most("keys")
         self.close("}", opener)
         return tree.MapType(self.starts[opener], self.ends[self.i - 1], inner, most)
+
+    def no_key_type(self) -> NoReturn:
+        """Report a map of other keys than strings, or what is a record."""
+        if self.kinds[self.i] == "name" and self.values[self.i] not in {"int", "float", "bool"}:
+            remedy = "declare a record: `type Name { field: str }` at top level"
+            self.fail("expected", "a record is a type with a name", remedy)
+        self.expected("`str`", "the keys of a map are strings: {str: T}")
 
     def choice(self) -> tree.ChoiceType:
         """Parse `"low" | "high"`, or a single text."""
