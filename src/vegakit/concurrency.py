@@ -72,6 +72,17 @@ class TurnGate:
             asyncio.get_running_loop().call_soon(self._next_turn)
 
 
+_FULL, _MOST_ASIDE = 2, 2_000_000
+_OFTEN = 4
+"""After so many collections of what is newest all that is new is gone through, once in each of the
+two older generations: with the usual ten that takes up to 10 ms each. In all it is about as much,
+since what was gone through is set aside."""
+_MOST_CLOSED, _OF_A_USER = 20, 4_000
+"""So many users that were closed stay, some 5 MB, or as many as are a quarter of all objects: each
+leaves about 4,000 behind. One in twenty lives while what is new is set aside; the others go at
+once."""
+
+
 class CollectorPace:
     """Keeps full collections short while anybody uses it.
 
@@ -80,12 +91,15 @@ class CollectorPace:
     looks more often, and what outlived a collection is set aside and not gone through again, so
     that each goes through what is new. Circles among that which become garbage later stay until
     all is gone through once more: when `_MOST_ASIDE` objects are there, or twice as many as the
-    last time, and when nobody uses it any more. Asks and programs leave no circles behind.
+    last time; when many users were closed that had been set aside, each of which is a circle; and
+    when nobody uses it any more. Asks and programs leave no circles behind.
     Where somebody else tunes the collector nothing is done."""
 
-    _users: ClassVar[set[int]] = set()
+    _users: ClassVar[dict[int, int]] = {}
+    """How often what is new was set aside before each of them was opened."""
     _threshold = gc.get_threshold()
     _most = _aside = 0
+    _most_closed, _closed, _times = _MOST_CLOSED, 0, 0
 
     @classmethod
     def open(cls, user: object) -> None:
@@ -94,48 +108,43 @@ class CollectorPace:
             if not gc.isenabled() or gc.get_freeze_count():
                 return
             cls._threshold, cls._most, cls._aside = gc.get_threshold(), _MOST_ASIDE, 0
+            cls._most_closed, cls._closed = _MOST_CLOSED, 0
             gc.set_threshold(cls._threshold[0], _OFTEN, 0)
             gc.callbacks.append(cls._on_collection)
             gc.freeze()
-        cls._users.add(id(user))
+        cls._users[id(user)] = cls._times
 
     @classmethod
     def close(cls, user: object) -> None:
         """End for a user. The last gives back what was set aside."""
-        if cls._users == {id(user)}:
+        before = cls._users.pop(id(user), None)
+        if before is not None and not cls._users:
             gc.callbacks.remove(cls._on_collection)
             gc.set_threshold(*cls._threshold)
             gc.unfreeze()
-        elif id(user) in cls._users:
-            cls._aside += _OF_A_USER
-        cls._users.discard(id(user))
+        elif before is not None and before != cls._times:
+            cls._closed += 1
 
     @classmethod
     def _on_collection(cls, phase: str, of: dict[str, int]) -> None:
         if of["generation"] != _FULL or phase != "stop":
             return
-        if cls._aside > cls._most:
+        if cls._aside > cls._most or cls._closed > cls._most_closed:
             # Most of what was set aside may be gone since, without circles. To count what is there
             # takes a tenth of going through it.
-            if gc.get_freeze_count() > cls._most:
+            if cls._closed > cls._most_closed or gc.get_freeze_count() > cls._most:
                 gc.unfreeze()
-                cls._aside = -1  # the next one goes through all
+                cls._aside, cls._closed = -1, 0  # the next one goes through all
                 return
             cls._aside = 0
         is_whole = cls._aside < 0
         gc.freeze()
+        cls._times += 1
         if is_whole:
-            cls._aside, cls._most = 0, max(_MOST_ASIDE, 2 * gc.get_freeze_count())
+            count = gc.get_freeze_count()
+            cls._aside, cls._most = 0, max(_MOST_ASIDE, 2 * count)
+            cls._most_closed = max(_MOST_CLOSED, count // 4 // _OF_A_USER)
         cls._aside += cls._threshold[0] * _OFTEN
-
-
-_FULL, _MOST_ASIDE = 2, 2_000_000
-_OFTEN = 4
-"""After so many collections of what is newest all that is new is gone through, once in each of the
-two older generations: with the usual ten that takes up to 10 ms each. In all it is about as much,
-since what was gone through is set aside."""
-_OF_A_USER = 100_000
-"""What a user that is closed beside others counts for: unlike asks and programs it is a circle."""
 
 
 # Several works at once, none of which outlives the wait for them.

@@ -105,6 +105,23 @@ def test_circles_that_become_garbage_are_found_when_much_was_set_aside(
     assert seen() is None
 
 
+def test_users_that_were_closed_beside_others_do_not_pile_up(user: object) -> None:
+    """Each that was set aside is a circle, and stays until all is gone through."""
+    seen: list[weakref.ref[_Circle]] = []
+    CollectorPace.open(user)
+    most = 2 * concurrency._MOST_CLOSED  # pyright: ignore[reportPrivateUsage]
+    for _ in range(most):
+        other = _Circle()
+        CollectorPace.open(other)
+        seen.append(weakref.ref(other))
+        gc.collect()
+        CollectorPace.close(other)
+        del other
+        assert sum(one() is not None for one in seen) < most - 10
+    gc.collect()
+    assert gc.get_freeze_count() > 0
+
+
 def test_who_tunes_the_collector_is_left_alone(user: object) -> None:
     gc.disable()
     try:

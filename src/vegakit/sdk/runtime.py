@@ -14,7 +14,6 @@ from contextvars import copy_context
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
@@ -217,12 +216,13 @@ class Runtime(SyncRuntime):
         return made
 
     async def __aenter__(self) -> Self:
+        CollectorPace.open(self)
         try:
             await self._begin()
         except BaseException:
             await run_to_completion(self._let_go())
+            CollectorPace.close(self)
             raise
-        CollectorPace.open(self)
         return self
 
     async def _let_go(self) -> None:
@@ -283,14 +283,15 @@ class Runtime(SyncRuntime):
             await self._control.open(self)
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
+        try:
+            await self._end(_failure_in(error))
+        finally:
+            CollectorPace.close(self)
+
+    async def _end(self, failure: BaseException | None) -> None:
         self._is_over = True
-        CollectorPace.close(self)
-        failure = _failure_in(error)
         if self._control is not None:
             await self._control.aclose()
         if failure is not None and self.journaled is not None:
