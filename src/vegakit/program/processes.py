@@ -257,6 +257,9 @@ class Incarnations:
         if process is None or process.phase is not ProcessPhase.UP:
             return
         process.phase = ProcessPhase.STOPPING
+        for message_id in process.mailbox.in_hand if process.mailbox else ():
+            if (taken := process.mailbox.taken(message_id)) is not None:
+                self._speculation.on_withdrawn(path, message_id, taken.message)
         self._let_go(path, process)
         self._rest(path)
 

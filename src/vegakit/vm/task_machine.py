@@ -168,12 +168,21 @@ class TaskMachine(ABC):
         if asked.digest == request_digest(request) and asked.task == task.name:
             asked.speculative, asked.digest = False, ""
             del self.speculative[ticket]
+            self._order_last(ticket, asked)
             self.request(
                 request if self.withdraw_request(ticket) else SpeculativeCallUsed(ticket, request)
             )
             return True
         self.cancel_all_speculative(task.name)
         return False
+
+    def _order_last(self, ticket: str, asked: TicketState) -> None:
+        """Put a call behind those that the program made before it, some of which may have begun
+        later: requests are in the order of the program, as repeats are paid and money is kept."""
+        known, pending = self.state.asked, self.pending.get(asked.task, {})
+        known[ticket] = known.pop(ticket)
+        if ticket in pending:
+            pending[ticket] = pending.pop(ticket)
 
     def withdraw_request(self, ticket: str) -> bool:
         """Remove a speculative call from the outbox, if the host has not seen it yet."""
