@@ -217,8 +217,7 @@ class Incarnations:
             return
         if why is not VOID:
             self._speculation.on_withdrawn(path, message_id, taken.message)
-        is_final = why is LOST or why.error == Timeout.__name__
-        self._core.cancel(process, message_id, late=is_final)
+        self._core.cancel(process, message_id, late=why is LOST or why.error == Timeout.__name__)
         self._worker(process).drop(path, process, message_id)
         process.mailbox.commit(message_id)
         self._core.answer(taken.message, why)
@@ -257,9 +256,7 @@ class Incarnations:
         if process is None or process.phase is not ProcessPhase.UP:
             return
         process.phase = ProcessPhase.STOPPING
-        for message_id in process.mailbox.in_hand if process.mailbox else ():
-            if (taken := process.mailbox.taken(message_id)) is not None:
-                self._speculation.on_withdrawn(path, message_id, taken.message)
+        self._speculation.on_stopped(path, process)
         self._let_go(path, process)
         self._rest(path)
 

@@ -23,6 +23,7 @@ from vegakit.program.state import (
     CallBegan,
     CriticalPath,
     InFlightEffect,
+    ProcessRecord,
     SpeculativeCallRecord,
     SupersededEffect,
     TimerKind,
@@ -289,6 +290,14 @@ class Speculation:
         send = (process.sends or {}).get(message_id)
         if speculative is not None and send is not None:
             speculative.charged += send.part.spent
+
+    def on_stopped(self, path: str, process: ProcessRecord) -> None:
+        """Count what the speculative calls in hand have spent, of which nothing is known any more
+        once the process has let go of its work."""
+        if process.mailbox is not None:
+            for message_id in process.mailbox.in_hand:
+                if (taken := process.mailbox.taken(message_id)) is not None:
+                    self.on_withdrawn(path, message_id, taken.message)
 
     def on_landed(self, flight: InFlightEffect, outcome: EffectOutcome) -> None:
         """Charge the outcome of a speculative or cancelled call."""
