@@ -196,8 +196,7 @@ class JournaledRun:
 
     def again(self) -> None:
         """Let the next runtime of this process take up this run, as one that goes on at once."""
-        if self.run.program in _BEGUN:
-            _BEGUN.remove(self.run.program)
+        _Begun.take_back(self.run)
 
     def check_decided(self, effect: Effect) -> None:
         """End the run when it comes to a tool call that waits for a decision. That is not recorded:
@@ -235,8 +234,25 @@ def _command() -> tuple[str, ...]:
     return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
 
 
-_BEGUN: list[ProgramId] = []
-"""The runs that this process has begun or taken up in the journal of its user, in order."""
+class _Begun:
+    """The runs that this process has begun or taken up in the journal of its user: the first, the
+    last, and how many there were. A process may have begun millions."""
+
+    first: ProgramId | None = None
+    last: ProgramId | None = None
+    count = 0
+
+    @classmethod
+    def note(cls, run: RunRecord) -> RunRecord:
+        cls.first, cls.last, cls.count = cls.first or run.program, run.program, cls.count + 1
+        return run
+
+    @classmethod
+    def take_back(cls, run: RunRecord) -> None:
+        """Count the last one no more, which begins once again."""
+        if run.program == cls.last:
+            cls.first = None if cls.first == cls.last else cls.first
+            cls.last, cls.count = None, cls.count - 1
 
 
 async def _begun_in_shared(
@@ -244,22 +260,18 @@ async def _begun_in_shared(
 ) -> RunRecord:
     """Begin a run in the journal of a user, or take up the one that goes on. A program that goes on
     does what it did: its n-th run is the n-th one then."""
-    number = len(_BEGUN)
+    number = _Begun.count
     known: RunRecord | None = None
     if which is not None and which.alone:
-        run = await journal.begin(new, ProgramId(which.run))
-        _BEGUN.append(run.program)
-        return run
+        return _Begun.note(await journal.begin(new, ProgramId(which.run)))
     if which is not None and which.run:
         runs = [run for run in await journal.runs() if which.run in (run.program, run.first)]
         known = next((run for run in runs if run.number == number), None)
-    first = which.run if which is not None and which.run else (_BEGUN[0] if _BEGUN else "")
     if known is not None:
-        run = await journal.begin(new, known.program)
-    else:
-        run = await journal.begin(structs.replace(new, first=ProgramId(first), number=number))
-    _BEGUN.append(run.program)
-    return run
+        return _Begun.note(await journal.begin(new, known.program))
+    first = which.run if which is not None and which.run else _Begun.first or ""
+    new = structs.replace(new, first=ProgramId(first), number=number)
+    return _Begun.note(await journal.begin(new))
 
 
 def _shown(arguments: Any) -> str:  # noqa: ANN401
