@@ -36,6 +36,7 @@ MOST_OVER_SHORTEST = 1.02
 MOST_OVER_SCHEDULE = 1.10
 MOST_EXCUSED = 0.05
 MOST_OVERTAKEN = 0.04
+MOST_RACES = 0.001
 MOST_SHOWN = 10
 
 
@@ -76,6 +77,10 @@ def _programs(looked: list[Looked], differing: int) -> Iterator[Figure]:
     most = f"≤ {MOST_EXCUSED:.0%} of runs"
     holds = excused <= MOST_EXCUSED * runs
     yield Figure("runs whose waste met a cap, equal with more money", f"{excused}", most, holds)
+    races = sum(one.races for one in all_)
+    most = f"≤ {MOST_RACES:.2%} of programs"
+    holds = races <= max(1, MOST_RACES * len(looked))
+    yield Figure("programs whose result in order depends on time", f"{races}", most, holds)
     faster = sum(one.sequential_ms for one in all_) / sum(one.parallel_ms for one in all_)
     yield Figure("quicker on virtual time, window 64", f"{faster:.2f} ×")
     share = sum(one.waste for one in all_) / sum(one.spent for one in all_)

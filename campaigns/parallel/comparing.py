@@ -8,6 +8,8 @@
 | files                              | all of it, if waste made a budget too small for something |
 | each call with what it was charged | that fits in the sequential run: such programs run again  |
 |                                    | with budgets a thousand times larger                      |
+|                                    | all of it, if in order it depends on how long answers     |
+|                                    | take: of two `async` sends to one process one crashes it  |
 """
 
 import re
@@ -17,10 +19,12 @@ from typing import NamedTuple
 
 from campaigns.parallel.running import Seen, compiled, run
 from campaigns.parallel.trees import Block, shrunk, text_of
+from vegakit.lang.codegen.bytecode import Module
 
 __all__ = ["WINDOWS", "Compared", "Difference", "compare", "differences", "smallest"]
 
 WINDOWS = (1, 2, 8, 64)
+TEMPOS = (1, 2, 3)
 _MONEY = re.compile(r"\$0\.(\d+)")
 _BROKEN = re.compile(r"crashed\((?!RuntimeError: crash \d)[^)]*\)")
 """Only what the model raises may crash a process; all else is a fault of ours."""
@@ -36,6 +40,7 @@ class Compared(NamedTuple):
 
     found: tuple[Difference, ...] = ()
     excused: int = 0
+    races: bool = False
     failed: bool = False
     calls: int = 0
     sequential_ms: int = 0
@@ -57,9 +62,11 @@ def compare(text: str, seed: int, windows: Sequence[int] = WINDOWS) -> Compared:
             excused += 1
             what = _with_more_money(text, seed, window)
         found += [Difference(window, one) for one in what]
+    races = bool(found) and _races(module, seed, sequential)
     return Compared(
-        tuple(found),
+        () if races else tuple(found),
         excused,
+        races,
         bool(sequential.error),
         len(sequential.charged),
         sequential.took_ms,
@@ -92,6 +99,16 @@ def differences(sequential: Seen, parallel: Seen) -> list[str]:
     if parallel.took_ms > sequential.took_ms:
         found.append(f"took {sequential.took_ms} ms, then {parallel.took_ms} ms")
     return found
+
+
+def _races(module: Module, seed: int, sequential: Seen) -> bool:
+    """Whether in order, too, a program comes to something else when answers take other times."""
+    others = (run(module, seed, 0, tempo=tempo) for tempo in TEMPOS)
+    return any(_outcome(one) != _outcome(sequential) for one in others)
+
+
+def _outcome(seen: Seen) -> tuple[object, ...]:
+    return seen.log, seen.result, seen.error, seen.files, seen.charged
 
 
 def _parted(one: list[str], other: list[str]) -> str:

@@ -60,11 +60,14 @@ current_life: ContextVar[int] = ContextVar("current_life", default=0)
 
 
 class Oracle(ScriptedModel):
-    """One for each agent: its name is in the system text, with how often in a hundred it fails."""
+    """One for each agent: its name is in the system text, with how often in a hundred it fails.
+    With another `tempo` it says the same after other times."""
 
-    def __init__(self, seed: int, name: str, clock: Clock, *, never_fails: bool = False) -> None:
+    def __init__(
+        self, seed: int, name: str, clock: Clock, *, never_fails: bool = False, tempo: int = 0
+    ) -> None:
         super().__init__("", name)
-        self._seed = seed
+        self._seed, self._tempo = seed, tempo
         self._never_fails = never_fails
         self._is_careless = seed % 4 == 3 and not never_fails
         self._time = clock
@@ -89,7 +92,7 @@ class Oracle(ScriptedModel):
         self.requests.append(request)
         draw = self._draw(request)
         fate = "answers" if self._never_fails else _fate(request, draw)
-        takes_ms = SILENCE_MS if fate == "silence" else 5 + draw.below(SLOWEST_MS)
+        takes_ms = SILENCE_MS if fate == "silence" else 5 + self._pace(draw.below(SLOWEST_MS))
         await self._time.wait_until(self._time.now() + takes_ms)
         if fate == "crash" or (fate == "stumbles" and current_life.get() % 2):
             raise RuntimeError(f"crash {draw.below(100)}")
@@ -100,6 +103,9 @@ class Oracle(ScriptedModel):
         if fate == "stays":
             return reply, WorldError(f"no {draw.below(100)}", ErrorClass.REJECTED)
         return reply, None
+
+    def _pace(self, takes_ms: int) -> int:
+        return (takes_ms + self._tempo * 61) % SLOWEST_MS
 
     def _fails_again(self, seed: int) -> bool:
         """Once, and never again."""

@@ -9,9 +9,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,16 +89,18 @@ def run(
     rich: bool = False,
     easy: bool = False,
     given: Sequence[Any] = (),
+    tempo: int = 0,
 ) -> Seen:
     """`rich`: no budget around the whole. `easy`: more money than any program can want, and models
-    that never fail; what fails is the program's own doing."""
+    that never fail; what fails is the program's own doing. `tempo`: after other times."""
     seen = Seen()
     folder = Path(tempfile.mkdtemp(prefix="vega-parallel-")).resolve()
     try:
         _lay_out(folder)
         budget = "$100" if rich else _BUDGETS[seed % len(_BUDGETS)]
         with _noting_refusals(seen):
-            run_virtual(_run(seen, module, seed, window, folder, budget, given, easy=easy))
+            oracle = partial(Oracle, seed, never_fails=easy, tempo=tempo)
+            run_virtual(_run(seen, module, seed, window, folder, budget, given, oracle, easy=easy))
         seen.files = _files(folder)
     finally:
         shutil.rmtree(folder)
@@ -142,6 +145,7 @@ async def _run(
     folder: Path,
     budget: str,
     given: Sequence[Any],
+    oracle: Callable[[str, VirtualClock], Oracle],
     *,
     easy: bool,
 ) -> None:
@@ -149,7 +153,7 @@ async def _run(
     models: dict[str, Oracle] = {}
 
     def model_of(name: str) -> Model:
-        return models.setdefault(name, Oracle(seed, name, clock, never_fails=easy))
+        return models.setdefault(name, oracle(name, clock))
 
     began = clock.now()
     whole, budget = ("$1000000", "$900000") if easy else ("$1000", budget)

@@ -1,15 +1,17 @@
 """What two runs are compared by: each difference is seen, and cut down to its cause."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from campaigns.parallel.comparing import differences
+from campaigns.parallel.comparing import compare, differences
 from campaigns.parallel.running import Seen, compiled, run
 from campaigns.parallel.trees import shrunk, text_of
 from campaigns.parallel.writing import program
 
 from vegakit.lang.frontends import check_program
 from vegakit.lang.syntax.parser import parse
+from vegakit.vm import Vm
 
 SEEN = Seen(
     ["print a", "write a/x.txt b"], "done", "", {"a/x.txt": "b"}, {"main:0": [5]}, [], 100, 5
@@ -80,3 +82,21 @@ def test_a_program_is_cut_down_to_what_still_shows() -> None:
     assert len(small) < len(before) / 3
     assert not parse(small).diagnostics
     assert check_program(small, "main.vega", lambda _: None)[0] is not None
+
+
+def test_what_depends_on_time_in_order_too_is_told_apart() -> None:
+    text = (Path(__file__).parent / "differed" / "8912.vega").read_text(encoding="utf-8")
+    found = compare(text, 8912)
+    assert found.races
+    assert not found.found
+
+
+def test_what_differs_in_every_time_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(self: Vm, ticket: str, value: object) -> bool:
+        return answer(self, ticket, "other" if self.state.window and value else value)
+
+    answer = Vm.answer
+    monkeypatch.setattr(Vm, "answer", planted)
+    found = compare('agent A { } fn main() -> str { let a = A <- "1"; return A <- "{a}"; }', 4)
+    assert found.found
+    assert not found.races
