@@ -32,6 +32,9 @@ from vegakit.lang.analysis.cost_library import (
     item_at,
     joined_items,
     keeps_values,
+    list_of,
+    map_of,
+    record_of,
     texts_of,
 )
 from vegakit.lang.analysis.cost_sends import (
@@ -373,16 +376,13 @@ def _name(w: CostWalk, node: Name) -> ValueBound:
 
 
 def _list(w: CostWalk, node: ListLit) -> ValueBound:
-    items = [evaluate(w, item) for item in node.items]
-    return known(len(items), reduce(either, items, NO_ITEM))
+    return list_of([(evaluate(w, item), w.facts.type(item)) for item in node.items])
 
 
 def _map(w: CostWalk, node: MapLit) -> ValueBound:
-    key = exactly(0)
-    for pair in node.pairs:
-        key = greater(key, evaluate(w, pair.key).size)
-    items = [evaluate(w, pair.value) for pair in node.pairs]
-    return ValueBound(exactly(len(items)), reduce(either, items, NO_ITEM), key=key)
+    keys = [evaluate(w, pair.key).size for pair in node.pairs]
+    parts = [(evaluate(w, pair.value), w.facts.type(pair.value)) for pair in node.pairs]
+    return map_of(keys, parts)
 
 
 def _race(w: CostWalk, node: Race) -> ValueBound:
@@ -489,16 +489,17 @@ def _call(w: CostWalk, node: Call) -> ValueBound:
         if callee.name == "fail":
             w.fails = greater(w.fails, values[0].size)
         return call_library(w.facts, callee.name, values, kinds)
+    order = w.facts.checked.arguments.get(id(node), tuple(range(len(values))))
+    given = [NULL_VALUE if at is None else values[at] for at in order]
     if callee.kind in (CalleeKind.FUNCTION, CalleeKind.TOOL):
-        order = w.facts.checked.arguments.get(id(node), tuple(range(len(values))))
-        given = [NULL_VALUE if at is None else values[at] for at in order]
         called = call_function(w, callee.name, tuple(given))
         w.spend(called.spent)
         w.raises |= called.raises
         w.fails = greater(w.fails, called.fails)
         return called.value
     w.raises = True
-    return ValueBound()
+    kind, made = w.facts.type(node), callee.kind is CalleeKind.RECORD
+    return record_of(kind, given) if made and isinstance(kind, RecordOf) else ValueBound()
 
 
 def _ask(w: CostWalk, node: Ask) -> ValueBound:

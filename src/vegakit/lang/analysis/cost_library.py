@@ -12,6 +12,8 @@ from math import prod
 from posixpath import normpath
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from vegakit.lang.analysis.cost_typical import typical_call, typical_file
 from vegakit.lang.analysis.cost_values import (
     CHAR_BYTES,
@@ -31,6 +33,7 @@ from vegakit.lang.analysis.cost_values import (
     known,
     number,
     product,
+    quoted,
     repeated,
     scaled,
     size_of_text,
@@ -38,11 +41,22 @@ from vegakit.lang.analysis.cost_values import (
     smaller,
     texts_in,
     total,
+    within,
 )
 from vegakit.lang.analysis.cost_walk import CostFacts, KnownWorld
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import LIBRARY
-from vegakit.lang.types import BOOL, INT, ChoiceOf, ListOf, MapOf, OptionalOf, Type, is_text
+from vegakit.lang.types import (
+    BOOL,
+    INT,
+    ChoiceOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    RecordOf,
+    Type,
+    is_text,
+)
 
 HUMAN_BYTES = 4_000
 """So many bytes the answer of a person counts as."""
@@ -98,6 +112,30 @@ def bound_of(value: Any) -> ValueBound:  # noqa: ANN401
         bound.size, bound.item, bound.fields, bound.least, None, bound.key, bound.whole, None,
         Exact((cast("Any", value),)) if _is_short(bound) else None,
     )  # fmt: skip
+
+
+def list_of(items: Sequence[tuple[ValueBound, Type]]) -> ValueBound:
+    """Return what is known of a list that is written out, of whose items this is known."""
+    spelled = reduce(total, (total(json_bytes_of(*one), exactly(1)) for one in items), exactly(2))
+    count = exactly(len(items))
+    item = reduce(either, (value for value, _ in items), NO_ITEM)
+    return ValueBound(count, item, least=len(items), spelled=spelled)
+
+
+def map_of(keys: Sequence[Size | None], values: Sequence[tuple[ValueBound, Type]]) -> ValueBound:
+    """Return what is known of a map that is written out."""
+    item = reduce(either, (value for value, _ in values), NO_ITEM)
+    value = ValueBound(exactly(len(keys)), item, key=reduce(greater, keys, exactly(0)))
+    spelled = exactly(2)
+    for key, one in zip(keys, values, strict=True):
+        spelled = total(total(spelled, quoted(key)), total(json_bytes_of(*one), exactly(2)))
+    return replace(value, spelled=spelled)
+
+
+def record_of(kind: RecordOf, values: Sequence[ValueBound]) -> ValueBound:
+    """Return what is known of a record that is made of these values, in the order of its fields."""
+    parts = zip(kind.fields, values, strict=True)
+    return ValueBound(fields=tuple((name, within(value, each)) for (name, each), value in parts))
 
 
 def _is_plain(text: str) -> bool:
@@ -485,8 +523,12 @@ def _csv_text(items: ValueBound, kind: Type) -> Size | None:
 
 
 def _read_csv(text: ValueBound) -> ValueBound:
+    """As JSON each row repeats the names of its columns. They and the rows share the text, so that
+    no more than half of it times half of it comes together, with quotes and escapes."""
     size = in_bytes(text.size)
-    return ValueBound(size, ValueBound(size, ValueBound(size), key=size))
+    square = scaled(product(size, size), 2)
+    spelled = total(square, total(scaled(size, 40), exactly(100)))
+    return ValueBound(size, ValueBound(size, ValueBound(size), key=size), spelled=spelled)
 
 
 _SPELLED: dict[str, Callable[[ValueBound, Type], Size | None]] = {

@@ -56,6 +56,7 @@ from vegakit.lang.syntax.tree import (
     If,
     Index,
     Let,
+    Member,
     MoneyLit,
     Monitor,
     Name,
@@ -94,6 +95,9 @@ def _assign(w: CostWalk, node: Assign) -> None:
         w.scopes.put(depth, root.name, value)
     elif isinstance(target, Index) and isinstance(target.of, Name):
         w.scopes.put(depth, root.name, _with_item(variable.value, variable.type, key, value))
+    elif isinstance(target, Member) and isinstance(target.of, Name):
+        fields = {**dict(variable.value.fields), target.name: value}
+        w.scopes.put(depth, root.name, ValueBound(fields=tuple(fields.items())))
     else:
         w.scopes.put(depth, root.name, of_type(variable.type))
 

@@ -133,6 +133,16 @@ def _ran(*_: ValueBound) -> ValueBound:
     return ValueBound(fields=(("out", out), ("err", ValueBound(exactly(0)))))
 
 
+def _table(text: ValueBound, *_: ValueBound) -> ValueBound:
+    """A line is a row of a few cells; as JSON each row has the names of its columns, too."""
+    size = number(text.size)
+    size = _GIVEN_BYTES if size is None else size
+    count = max(1, size // _LINE_BYTES)
+    cell = ValueBound(exactly(size // count // _LIST_ITEMS))
+    row = ValueBound(exactly(_LIST_ITEMS), cell, key=exactly(_NAME_BYTES))
+    return ValueBound(exactly(count), row, spelled=exactly(2 * size))
+
+
 def _names(*_: ValueBound) -> ValueBound:
     return ValueBound(exactly(_LIST_ITEMS), ValueBound(exactly(_NAME_BYTES)))
 
@@ -141,6 +151,7 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "str::lines": _parts(_LINE_BYTES),
     "str::words": _parts(_WORD_BYTES),
     "str::split": _parts(_WORD_BYTES),
+    "csv::parse": _table,
     "str::slice": _slice,
     "str::lower": _same,
     "str::upper": _same,

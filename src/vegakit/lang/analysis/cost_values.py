@@ -472,7 +472,7 @@ def _spelled(value: ValueBound, kind: Type) -> Size | None:
         case OptionalOf(inner=inner):
             return greater(exactly(4), json_bytes_of(value, inner))
         case Plain(name="str", most=most):
-            return smaller(_quoted(value.size), None if most is None else _quoted(exactly(most)))
+            return smaller(quoted(value.size), None if most is None else quoted(exactly(most)))
         case ChoiceOf():
             return total(value.size, exactly(2))
         case ListOf() | MapOf() if number(value.size) == 0:
@@ -482,7 +482,7 @@ def _spelled(value: ValueBound, kind: Type) -> Size | None:
             return _bracketed(value.size, total(item, exactly(1)))
         case MapOf(inner=inner):
             item = json_bytes_of(value.item or of_type(inner), inner)
-            return _bracketed(value.size, total(total(_quoted(value.key), item), exactly(2)))
+            return _bracketed(value.size, total(total(quoted(value.key), item), exactly(2)))
         case RecordOf(fields=fields):
             size: Size | None = exactly(2)
             for name, each in fields:
@@ -495,7 +495,8 @@ def _spelled(value: ValueBound, kind: Type) -> Size | None:
             return None
 
 
-def _quoted(size: Size | None) -> Size | None:
+def quoted(size: Size | None) -> Size | None:
+    """Return the bytes of a text as JSON."""
     return total(product(exactly(ESCAPED), size), exactly(2))
 
 
