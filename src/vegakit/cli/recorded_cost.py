@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"(~?)(-\d+)?$")
 
 
 class TypicalCost(Struct, frozen=True):
-    """The cost of runs that came to their end."""
+    """The cost of runs that came to their end and bought all their answers."""
 
     runs: int
     mean: Money
@@ -50,10 +50,10 @@ def _named_in(summary: RunSummary) -> list[Path]:
 
 
 def typical_cost(runs: Iterable[RunSummary]) -> TypicalCost | None:
-    """Return what runs cost that came to their end, or None if there are none."""
-    spent = sorted(
-        run.spent for run in runs if run.ended_ms is not None and not run.run.is_given_up
-    )
+    """Return what runs cost that came to their end, or None if there are none. One that kept
+    answers of another run did not pay for them, and tells nothing of what a new run costs."""
+    ended = (run for run in runs if run.ended_ms is not None and not run.run.is_given_up)
+    spent = sorted(run.spent for run in ended if not run.kept)
     if not spent:
         return None
     return TypicalCost(len(spent), Money(-(-sum(spent) // len(spent))), Money(_rank(spent, 95)))

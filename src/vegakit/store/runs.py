@@ -22,7 +22,7 @@ from vegakit.store.seals import RowSeals
 class RunSummary(Struct, frozen=True):
     """`cut_off` are calls without an outcome: of a run that goes on, they are in flight. `lost` is
     how much of what was spent is for calls that brought no answer: they were cut off, or timed
-    out."""
+    out. `kept` are answers that another run bought."""
 
     run: RunRecord
     ended_ms: int | None
@@ -31,11 +31,12 @@ class RunSummary(Struct, frozen=True):
     cut_off: int
     spent: Money
     lost: Money = Money(0)
+    kept: int = 0
 
 
 class RecordedCall(Struct, frozen=True):
-    """A model call that was recorded. `process` is the last name in the path of the process that
-    called; `output_tokens` is None where there was no answer, or nobody counted."""
+    """A model call that a run made and recorded. `process` is the last name in the path of the
+    process that called; `output_tokens` is None where there was no answer, or nobody counted."""
 
     program: ProgramId
     process: str
@@ -62,7 +63,8 @@ class Backend(NamedTuple):
     runs: Callable[[str], list[RunSummary]]
     """Return the runs of a journal, the first first, without writing to it."""
     calls: Callable[[str], list[RecordedCall]]
-    """Return the model calls of a journal."""
+    """Return the model calls of a journal. What a run has kept is no call of it: the run that
+    bought the answer made that."""
     effects: Callable[[str, str], list[RecordedEffect]]
     """Return the effects of the run that is named second, in no order."""
     forget: Callable[..., ForgottenRuns]
@@ -83,20 +85,23 @@ class RunQueries:
         self, number: Callable[..., str], text: Callable[..., str], own: str = "TRUE"
     ) -> None:
         charged, tokens = number("charged"), number("value", "usage", "output_tokens")
+        # It is written only where it is true, which each backend spells in its own way.
+        kept = text("kept")
         self.runs = f"""
-            SELECT program, ended_ms, run, seal, recorded, cut_off, spent, lost
+            SELECT program, ended_ms, run, seal, recorded, cut_off, spent, lost, kept
             FROM runs LEFT JOIN (
                 SELECT program, COUNT(*) - COUNT(outcome) AS cut_off,
                     SUM(CASE WHEN {text("type")} <> 'Refused' THEN 1 ELSE 0 END) AS recorded,
                     SUM(CASE kind WHEN 'CallModel' THEN {charged} END) AS spent,
-                    SUM(CASE {text("type")} WHEN 'Unknown' THEN {charged} END) AS lost
+                    SUM(CASE {text("type")} WHEN 'Unknown' THEN {charged} END) AS lost,
+                    COUNT({kept}) AS kept
                 FROM effects GROUP BY program
             ) AS figures USING (program) WHERE {own} ORDER BY program
         """  # noqa: S608  (our words)
         self.calls = f"""
             SELECT program, path, {charged}, {tokens}, {text("value", "finish")}
             FROM effects JOIN runs USING (program)
-            WHERE kind = 'CallModel' AND outcome IS NOT NULL AND {own}
+            WHERE kind = 'CallModel' AND outcome IS NOT NULL AND {kept} IS NULL AND {own}
         """  # noqa: S608
         self.effects = f"""
             SELECT path, kind, outcome FROM effects JOIN runs USING (program)
@@ -121,12 +126,13 @@ def summaries(
     """Return the runs, the first first. A run tells which command is started again to resume it, so
     it must be sealed by us."""
     found: list[RunSummary] = []
-    for program, ended_ms, text, seal, recorded, cut_off, spent, lost in rows:
+    for program, ended_ms, text, seal, *figures in rows:
         [row] = seals.checked("runs", [(program, ended_ms, text, seal)])
         run = from_json(RunRecord, row[2])
         living = ended_ms is None and is_running(run)
-        money = Money(int(spent or 0)), Money(int(lost or 0))
-        found.append(RunSummary(run, ended_ms, living, recorded or 0, cut_off or 0, *money))
+        recorded, cut_off, spent, lost, kept = (int(figure or 0) for figure in figures)
+        money = Money(spent), Money(lost)
+        found.append(RunSummary(run, ended_ms, living, recorded, cut_off, *money, kept))
     return found
 
 
