@@ -102,6 +102,20 @@ ANSWER = 10 * ANSWER_BYTES
             2_005,
         ),
         ('let ps: [Plan] = [];\nA <- "{ps}";', 2),
+        ('let a = A <- "x";\nA <- Plan(steps: [], note: a, count: 1).note;', ANSWER),
+        ('let p = Plan(steps: [], note: "abc", count: 1);\np.count = 2;\nA <- p.note;', 3),
+        ('let p = Plan(steps: [], note: "", count: 1);\np.note = A <- "x";\nA <- p.note;', ANSWER),
+        (
+            (
+                "let ps: [Plan] = [];\n"
+                'for i in range(99) { ps = ps + [Plan(steps: [], note: A <- "x", count: i)]; }\n'
+                "A <- ps[0].note;"
+            ),
+            ANSWER,
+        ),
+        ('A <- json::text(["abc", "d"]);', 2 + 6 * 3 + 3 + 6 + 3),
+        ('A <- json::text({"k": "abc"});', 2 + 6 + 2 + 6 * 3 + 2 + 2),
+        ('let a = A <- "x";\nA <- json::text(csv::parse(a));', 2 * ANSWER**2 + 40 * ANSWER + 100),
         ('let said = human::ask("what?", 5s) ?? "";\nA <- said;', 4_000),
         ("let n = time::now();\nA <- n;", 40),
     ],
