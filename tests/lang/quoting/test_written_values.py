@@ -15,6 +15,9 @@ from vegakit.providers.scripted import ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime, VegaProgram
 
 PROGRAMS = 60
+SENT = ["made", "made", "ps[0].note", '"{p}"']
+TABLE = '"a long name of a column,b\\n' + "x\\n" * 40 + '"'
+"""Few bytes a row, and as JSON each has the name of the column."""
 WORST = ["\x01", '"', "\\", "ŉ", "a\n", "a,\n", "é"]
 
 
@@ -37,6 +40,7 @@ def _text(chance: Random, depth: int) -> str:
             f'"{{[{inner}, {other}]}}"',
             f'list::sort_by([Plan(steps: [], note: {inner}, count: 1)], "note")[0].note',
             f"json::text(csv::parse(str::slice({inner}, 0, 40)))",
+            f"json::text(csv::parse({TABLE} + str::slice({other}, 0, 9)))",
         ]
     )
 
@@ -54,7 +58,7 @@ def _body(chance: Random) -> str:
         f"ps = [p, Plan(steps: [], note: {_text(chance, 1)}, count: 3)];\n"
         f"made = {_text(chance, chance.randint(1, 3))};\n"
         "} catch { }\n"
-        'A <- "{ps[0].note}{made}{p}";'
+        f"A <- {chance.choice(SENT)};"
     )
 
 
