@@ -396,6 +396,29 @@ def test_a_line_above_the_budget_of_main_is_told_uncut(
     assert "above the budget" not in capsys.readouterr().out
 
 
+HELD_BY_AN_AGENT = """agent T { model fast  max_tokens 60  max_steps 3  budget $0.03
+    tool look(q: str; 40) -> str; 200 "Look." { return A <- "tool {q}"; }
+}
+agent A { model fast  max_tokens 100 }
+
+fn main() -> str { return T <- "use tools"; }
+"""
+
+
+def test_a_line_that_the_budget_of_an_agent_holds_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "held.vega"
+    path.write_text(HELD_BY_AN_AGENT, encoding="utf-8")
+    assert main(["cost", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "at most $0.0300" in said
+    (line,) = (each for each in said.splitlines() if "above the budgets around it" in each)
+    assert line.split()[1] == "2"
+    assert main(["cost", str(path), "--why", "2"]) == 0
+    assert "let the whole program spend $0.0300" in capsys.readouterr().out
+
+
 UNBOUND = """agent A { model fast  max_tokens 200 }
 fn main(names: [str]) {
     for name in names {

@@ -19,6 +19,7 @@ from vegakit.cli.cost_reasons import (
     Tightened,
     compared,
     counting_json,
+    is_held,
     left_in_period,
     most_expensive,
     reasons_page,
@@ -170,6 +171,7 @@ _COLUMNS = (
 _NO_BOUND = "no bound"
 _NEVER = "never fits its budget"
 _ABOVE = "above the budget of main"
+_ABOVE_OTHERS = "above the budgets around it"
 _HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
 _FILE = "run.db"
 _NO_RUNS = (
@@ -427,7 +429,7 @@ def render_quote(
     if recorded is not None:
         lines += look.fold(render_typical_cost(recorded), "  ", "  ")
     if quoted.lines:
-        lines += ["", _table(quoted.lines, name, look)]
+        lines += ["", _table(quoted, name, look)]
     if quoted.unbounded:
         lines += ["", *(line for gap in quoted.unbounded for line in _gap(gap, name, look))]
     return "\n".join(lines)
@@ -462,7 +464,8 @@ def _typical(quoted: Quote, look: Look) -> list[str]:
     return look.fold(told, "  ", "  ")
 
 
-def _table(lines: Sequence[QuotedLine], name: str, look: Look) -> str:
+def _table(quoted: Quote, name: str, look: Look) -> str:
+    lines = quoted.lines
     costliest = most_expensive(lines)
     places = decimals_of(*(line.worst for line in lines))
     rows: list[tuple[Cell | str, ...]] = []
@@ -470,6 +473,7 @@ def _table(lines: Sequence[QuotedLine], name: str, look: Look) -> str:
         is_marked = line is costliest and len(lines) > 1
         notes = ["◂ most expensive"] if is_marked else []
         notes += [_ABOVE] if line.uncut is not None else []
+        notes += [_ABOVE_OTHERS] if is_held(line, quoted.total) else []
         tone = Tone.STRONG if is_marked else Tone.PLAIN
         cells = [Cell(text, tone) for text in _row(line, name, places)]
         note = Cell(", ".join(notes), tone)

@@ -105,7 +105,7 @@ def render_reasons(
         told.append(f"line {line}, {one_line(one.what)}: at most {_most(_uncut(one))}")
         better = tighten(one)
         advice = _advice(one) if better is None else _edit(better, one, cap)
-        for reason in (*_causes(one, quoted.paid_repeats), *advice):
+        for reason in (*_causes(one, quoted), *advice):
             told += look.fold(reason, "    ", "  ")
     told += [
         part
@@ -125,7 +125,7 @@ def reasons_page(
         {
             "what": one.what,
             "at_most_usd": to_usd(_uncut(one)),
-            "reasons": _causes(one, quoted.paid_repeats),
+            "reasons": _causes(one, quoted),
             **_advice_page(one, tighten(one)),
         }
         for one in _sent_on(quoted, name, line)
@@ -149,7 +149,13 @@ def _sent_on(quoted: Quote, name: str, line: int) -> list[QuotedLine]:
     return found
 
 
-def _causes(line: QuotedLine, pool: int | None) -> list[str]:
+def is_held(line: QuotedLine, total: int | None) -> bool:
+    """Return whether budgets hold a send, such as one that an agent makes by its tools, so that the
+    whole program spends less than it could."""
+    return line.uncut is None and total is not None and (line.worst or 0) > total
+
+
+def _causes(line: QuotedLine, quoted: Quote) -> list[str]:
     if line.calls == 0:
         return ["it never fits the budget around it, so it is never sent, and costs nothing"]
     sends = line.sends
@@ -164,12 +170,14 @@ def _causes(line: QuotedLine, pool: int | None) -> list[str]:
         f"each send may take {count(line.tries, 'call')}: what fails or does not fit is repeated"
     )
     held = f"the budget of main lets {_most(line.worst)} of it be spent"
+    others = f"budgets around it let the whole program spend {_most(quoted.total)}"
     return [
         often,
         f"{size}{tokens}",
         *([tries] if line.tries > 1 else []),
         *([held] if line.uncut is not None else []),
-        *_repeats(pool),
+        *([others] if is_held(line, quoted.total) else []),
+        *_repeats(quoted.paid_repeats),
     ]
 
 
