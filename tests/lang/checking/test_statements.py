@@ -143,6 +143,13 @@ def test_statements_of_a_parallel_block_are_independent(body: str, found: list[s
         ('let q = async c <- "x";', ["never-awaited"]),
         ('let q = async c <- "x"; print(await q);', []),
         ("spawn Coder; c <- s; twice(i);", []),
+        ('print(c <- s == "yes");', ["sent-comparison"]),
+        ('print(c <- "a" + s in ["yes"] timeout 5s);', ["sent-comparison"]),
+        ('print(c <- ("a") == "yes" or b);', ["sent-comparison"]),
+        ('print(c <- (s == "yes"));', []),
+        ('print((c <- s) == "yes");', []),
+        ("print(c <- not b);", []),
+        ("print(c <- s + s);", []),
     ],
 )
 def test_warnings(body: str, found: list[str]):

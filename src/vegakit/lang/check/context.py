@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from vegakit.lang.check.symbols import Callee, NameKind, Names, Reports
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.syntax.tree import (
+    Ask,
     Assign,
     Block,
     Break,
@@ -505,6 +506,7 @@ class BodyCheck:
         self.fence = 0
         self.tests: dict[int, tuple[Facts, Facts]] = {}
         self.answers: dict[int, Type] = {}
+        self.sent: dict[int, Ask] = {}  # by the comparison that is its message
         self.lacking: set[str] = set()
         self.targets: dict[int, str] = {}  # by what is assigned, the variable that gets it
         self.later: dict[str, Node] = {}

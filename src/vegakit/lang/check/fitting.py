@@ -1,5 +1,6 @@
 """Check an expression against the type expected there, and say how to fix what does not (pure)."""
 
+from vegakit.lang.check.comparisons import answer_compared, sent_comparison
 from vegakit.lang.check.context import (
     UNKNOWN,
     BodyCheck,
@@ -94,15 +95,23 @@ def condition(body: BodyCheck, node: Expr, what: str) -> None:
         refuse(body, node, kind, BOOL, what)
 
 
-def refuse(body: BodyCheck, node: Expr, kind: Type, expected: Type, what: str) -> None:
-    """Report that a value does not fit, and how to change it."""
+def refuse(
+    body: BodyCheck,
+    node: Expr,
+    kind: Type,
+    expected: Type,
+    what: str,
+    better: tuple[str, Edit | None] | None = None,
+) -> None:
+    """Report that a value does not fit, and how to change it; `better` is advice of who knows more
+    than the types."""
     kind, expected = body.type_variables.full(kind), body.type_variables.full(expected)
     if is_open(body, node, kind):
         return
     if kind == NOTHING:
         body.reports.error("no-value", node, "this gives no value", _NO_RESULT)
         return
-    advice, edit = _advice(body, node, kind, expected)
+    advice, edit = better or _advice(body, node, kind, expected)
     expected = body.type_variables.described(expected)
     optional = isinstance(kind, OptionalOf) and body.type_variables.fits(kind.inner, expected)
     body.reports.error(
@@ -145,6 +154,8 @@ def _advice(body: BodyCheck, node: Expr, kind: Type, expected: Type) -> tuple[st
     if isinstance(kind, FutureOf) and body.type_variables.fits(kind.inner, expected):
         advice, _ = _replaced(node, f"await {text}")
         return advice, Edit(node.at, node.end, f"(await {text})")
+    if isinstance(node, Ask) and target == BOOL and sent_comparison(body, node) is not None:
+        return answer_compared(body, node)
     if isinstance(node, Ask) and is_text(kind) and is_json(expected) and expected != NOTHING:
         return _answered(node, expected)
     return _converted(node, kind, target, text)

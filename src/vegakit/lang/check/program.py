@@ -9,6 +9,7 @@ from vegakit.lang.check.literals import LITERALS
 from vegakit.lang.check.names import PLACES
 from vegakit.lang.check.operators import OPERATORS
 from vegakit.lang.check.resolution import collect
+from vegakit.lang.check.sends import SENDS
 from vegakit.lang.check.settings import (
     AGENT,
     BLOCKS,
@@ -400,7 +401,7 @@ def _name(body: BodyCheck, node: Node) -> Node:
 # The whole check of a program, from its text to its tables.
 
 
-EXPRESSIONS.update(CALLS | LITERALS | OPERATORS | PLACES)
+EXPRESSIONS.update(CALLS | LITERALS | OPERATORS | PLACES | SENDS)
 STATEMENTS.update(GUARDS | LOOPS | PLAIN_STATEMENTS | TASKS)
 
 
