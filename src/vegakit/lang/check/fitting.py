@@ -199,6 +199,9 @@ def _unit(body: BodyCheck, node: Expr, expected: Type) -> tuple[str, Edit | None
 
 def _answered(node: Ask, expected: Type) -> tuple[str, Edit | None]:
     written = f" as {_operand(expected)}"
+    if node.answer is not None:
+        edit = Edit(node.answer.at, node.answer.end, _operand(expected))
+        return f"the answer is asked for as a str: write `{written.strip()}`", edit
     return f"an answer is a str unless asked for: add `{written.strip()}`", Edit(
         node.end, node.end, written
     )

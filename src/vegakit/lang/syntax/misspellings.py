@@ -21,6 +21,8 @@ _FAR = 40
 """Tokens of a statement that are looked at, at most."""
 _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
 _TEXTS = frozenset(["text", "open"])
+_OPENING = frozenset(["(", "[", "{", "{|"])
+_CLOSING = frozenset([")", "]", "}", "|}"])
 _OPTIONS = frozenset(["timeout", "budget", "as", "wallet", "named", "supervised"])
 
 # Types of other languages, as they are written there.
@@ -373,8 +375,10 @@ class MisspellingParser(Cursor):
         """Report `[x * 2 for x in xs]`."""
         i, kinds, edit = self.i, self.kinds, None
         remedy = "the loop comes first: write `[for x in xs { x * 2 }]`"
-        opener, closer = self.back_to("[", i), self.on_to("]", i)
-        if 0 <= opener < closer and "if" not in kinds[i:closer]:
+        opener, closer = self.opened(i), self.closed(i)
+        is_known = 0 <= opener < closer and (kinds[opener], kinds[closer]) == ("[", "]")
+        behind = [*kinds[i + 1 : closer]] if is_known else ["for"]
+        if not {"for", "else"} & {*behind} and behind.count("if") <= 1:
             item, loop = self.between(opener + 1, i - 1), self.between(i, closer - 1)
             written = f"[{loop} {{ {item} }}]"
             remedy = f"the loop comes first: write `{written}`"
@@ -430,6 +434,24 @@ class MisspellingParser(Cursor):
         """Return the next token of this kind behind token i, -1 if none is near."""
         near = range(i, min(i + _FAR, len(self.kinds)))
         return next((at for at in near if self.kinds[at] == kind), -1)
+
+    def closed(self, i: int) -> int:
+        """Return the token that closes the bracket around token i, -1 if none is near."""
+        depth = 0
+        for at in range(i, min(i + _FAR, len(self.kinds))):
+            depth += (self.kinds[at] in _OPENING) - (self.kinds[at] in _CLOSING)
+            if depth < 0:
+                return at
+        return -1
+
+    def opened(self, i: int) -> int:
+        """Return the token that opens the bracket around token i, -1 if none is near."""
+        depth = 0
+        for at in range(i, max(i - _FAR, -1), -1):
+            depth += (self.kinds[at] in _CLOSING) - (self.kinds[at] in _OPENING)
+            if depth < 0:
+                return at
+        return -1
 
     def back_to(self, kind: str, i: int) -> int:
         """Return the last token of this kind before token i in its statement, -1 if none is."""
