@@ -83,12 +83,30 @@ def bind(
             right = False
             infer(body, arg)
         else:
+            whole, kind = f"`{params[place].name}` of {what}", _open(params[place])
+            if declared:
+                check_declared(body, arg, kind, whole)
+            else:
+                check(body, arg, kind, whole, _decided_by(body, node, places, params, kind))
             places[place] = at
-            whole = f"`{params[place].name}` of {what}"
-            (check_declared if declared else check)(body, arg, _open(params[place]), whole)
     if right:
         _missing(body, node, what, params, places)
     body.program.arguments[id(node)] = tuple(places)
+
+
+def _decided_by(
+    body: BodyCheck,
+    node: Call,
+    places: list[int | None],
+    params: tuple[Parameter, ...],
+    kind: Type,
+) -> tuple[Expr, ...]:
+    """Return the arguments looked at before that decided what type this parameter has, as in
+    `math::max(1, 2.5)`."""
+    if kind == body.type_variables.seen(kind):
+        return ()
+    given = zip(params, places, strict=True)
+    return tuple(node.args[at] for param, at in given if at is not None and param.type == kind)
 
 
 def _open(param: Parameter) -> Type:

@@ -18,6 +18,7 @@ from vegakit.lang.syntax.tree import (
     ListLit,
     MapLit,
     MoneyLit,
+    Node,
     Race,
     Text,
     Unary,
@@ -52,13 +53,35 @@ _NO_RESULT = "a function with a result is declared with `-> T`"
 _ARTICLES = {"int": "an int", "any": "any", "money": "money", "nothing": "nothing", "null": "null"}
 
 
-def check(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
-    """`what` is the thing that has this type: "the timeout", "`path`"."""
+def check(
+    body: BodyCheck, node: Expr, expected: Type, what: str, like: tuple[Expr, ...] = ()
+) -> Type:
+    """`what` is the thing that has this type: "the timeout", "`path`". It is the type of what it
+    has to be `like`, if that decided it."""
     kind = infer(body, node, expected)
     if body.type_variables.fits(kind, expected):
         return kind
-    refuse(body, node, kind, expected, what)
+    refuse(body, node, kind, expected, what, as_floats(body, like, expected, kind))
     return UNKNOWN
+
+
+def as_floats(
+    body: BodyCheck, nodes: tuple[Expr, ...], kind: Type, met: Type
+) -> tuple[str, Edit | None] | None:
+    """Return advice to make floats of ints that met a float, which as an int would lose its
+    fraction; None of other types."""
+    seen = body.type_variables.seen
+    if not nodes or (seen(kind), seen(met)) != (INT, FLOAT):
+        return None
+    at, written = nodes[0].at, ""
+    for node in nodes:
+        text = body.source(node)
+        is_literal = text.removeprefix("-").replace("_", "").isdecimal()
+        written += body.source(Node(at, node.at))
+        written += f"{text}.0" if is_literal else f"float({text})"
+        at = node.end
+    remedy = f"ints and floats do not mix here: write `{in_short(written)}`"
+    return remedy, Edit(nodes[0].at, at, written)
 
 
 def check_amount(body: BodyCheck, node: Expr, what: str) -> None:
@@ -198,13 +221,12 @@ def _unit(body: BodyCheck, node: Expr, expected: Type) -> tuple[str, Edit | None
 
 
 def _answered(node: Ask, expected: Type) -> tuple[str, Edit | None]:
-    written = f" as {_operand(expected)}"
-    if node.answer is not None:
-        edit = Edit(node.answer.at, node.answer.end, _operand(expected))
-        return f"the answer is asked for as a str: write `{written.strip()}`", edit
-    return f"an answer is a str unless asked for: add `{written.strip()}`", Edit(
-        node.end, node.end, written
-    )
+    written, said = _operand(expected), node.answer
+    if said is not None and said.at >= node.message.end:  # in Python it may be written nowhere
+        edit = Edit(said.at, said.end, written)
+        return f"it asks for a str: write `{written}` as the type of the answer", edit
+    edit = Edit(node.end, node.end, f" as {written}")
+    return f"an answer is a str unless asked for: add `as {written}`", edit
 
 
 def _converted(node: Expr, kind: Type, expected: Type, text: str) -> tuple[str, Edit | None]:

@@ -10,6 +10,7 @@ from vegakit.lang.check.context import (
     without_null,
 )
 from vegakit.lang.check.fitting import (
+    as_floats,
     candidates,
     check,
     condition,
@@ -165,12 +166,13 @@ def _list(body: BodyCheck, node: ListLit, expected: Type | None) -> Type:
         for item in node.items:
             usable(body, item, infer(body, item))
         return ListOf(ANY)
-    for item in node.items:
-        kind = _joined(body, item, kind, "items of one list")
+    for at in range(len(node.items)):
+        kind = _joined(body, node.items, at, kind, "items of one list")
     return ListOf(kind)
 
 
-def _joined(body: BodyCheck, item: Expr, kind: Type, what: str) -> Type:
+def _joined(body: BodyCheck, items: tuple[Expr, ...], at: int, kind: Type, what: str) -> Type:
+    item = items[at]
     new = infer(body, item, kind)
     if new == NOTHING:
         refuse(body, item, new, kind, what)
@@ -178,12 +180,14 @@ def _joined(body: BodyCheck, item: Expr, kind: Type, what: str) -> Type:
     joined = body.type_variables.joined(kind, new)
     if joined is not None:
         return joined
+    is_float = body.type_variables.seen(kind) == FLOAT and new == INT
+    advice = as_floats(body, (item,) if is_float else items[:at], INT, FLOAT if is_float else new)
     body.reports.error(
         "mixed-items",
         item,
         f"{what} have one type: {type_label(body.type_variables.full(kind))} before, "
         f"this is {type_label(body.type_variables.full(new))}",
-        "declare a `type` with a field for each",
+        *(advice or ("declare a `type` with a field for each", None)),
     )
     return UNKNOWN
 
@@ -212,8 +216,9 @@ def _map(body: BodyCheck, node: MapLit, expected: Type | None) -> Type:
             usable(body, pair.value, infer(body, pair.value, ANY))
         return MapOf(ANY)
     kind = body.type_variables.fresh()
-    for pair in node.pairs:
-        kind = _joined(body, pair.value, kind, "values of one map")
+    values = tuple(pair.value for pair in node.pairs)
+    for at in range(len(values)):
+        kind = _joined(body, values, at, kind, "values of one map")
     return MapOf(kind)
 
 
