@@ -223,7 +223,10 @@ def _map(body: BodyCheck, node: MapLit, expected: Type | None) -> Type:
 
 
 def _is_bare(body: BodyCheck, key: Name) -> bool:
-    return body.scopes.find(key.name) is None and key.name not in body.later
+    """Whether nothing of this name is known here. A `let` that stands in a block before it may well
+    be meant, one that ends behind it hardly."""
+    later = body.later.get(key.name)
+    return body.scopes.find(key.name) is None and (later is None or later.end > key.end)
 
 
 def _bare_key(body: BodyCheck, key: Name) -> None:
