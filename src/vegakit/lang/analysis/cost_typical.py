@@ -134,13 +134,13 @@ def _ran(*_: ValueBound) -> ValueBound:
 
 
 def _table(text: ValueBound, *_: ValueBound) -> ValueBound:
-    """A line is a row of a few cells; as JSON each row has the names of its columns, too."""
+    """A line has a few cells; as JSON each of them stands beside the name of its column."""
     size = number(text.size)
     size = _GIVEN_BYTES if size is None else size
     count = max(1, size // _LINE_BYTES)
     cell = ValueBound(exactly(size // count // _LIST_ITEMS))
-    row = ValueBound(exactly(_LIST_ITEMS), cell, key=exactly(_NAME_BYTES))
-    return ValueBound(exactly(count), row, spelled=exactly(2 * size))
+    cells = ValueBound(exactly(_LIST_ITEMS), cell, key=exactly(_NAME_BYTES))
+    return ValueBound(exactly(count), cells, spelled=exactly(2 * size))
 
 
 def _names(*_: ValueBound) -> ValueBound:
