@@ -203,7 +203,7 @@ def _type_until(ours: int, text: str, wanted: str) -> str:
         os.write(ours, text.encode())
         for _ in range(10):
             if wanted not in seen and select.select([ours], [], [], 0.1)[0]:
-                seen += os.read(ours, 4096).decode(errors="replace")
+                seen += _read(ours, seen).decode(errors="replace")
     return seen
 
 
@@ -213,5 +213,12 @@ def _read_until(ours: int, wanted: str) -> str:
     while wanted.encode() not in seen:
         assert time.monotonic() < end, seen
         if select.select([ours], [], [], 0.1)[0]:
-            seen += os.read(ours, 4096)
+            seen += _read(ours, seen)
     return seen.decode()
+
+
+def _read(ours: int, seen: str | bytes) -> bytes:
+    try:
+        return os.read(ours, 4096)
+    except OSError as error:  # as when the other end is closed
+        raise AssertionError(f"the session has ended, after {seen!r}") from error
