@@ -6,6 +6,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from campaigns.terminal.faults import planted
 from campaigns.terminal.gauges import echoes, ready, stream
 from campaigns.terminal.measures import COMMIT, LONG, LONG_WORDS, Notes, killing, redrawn, sit, stop
 from campaigns.terminal.storms import storms
+from campaigns.terminal.tty import NotSeenError
 
 from vegakit.cli.terminal import reducer
 
@@ -115,7 +117,10 @@ def test_the_checks_can_fail() -> None:
     with sit(Notes(planted("clears"))) as seat:
         seat.start()
         ready(seat, time.perf_counter_ns())
-        assert stream(seat, 48, 10).clears > 0
+        began = time.perf_counter_ns()
+        with suppress(NotSeenError):  # the last word may be cleared away before anybody sees it
+            stream(seat, 48, 10, most_s=10)
+        assert seat.tty.clears(began) > 0
 
 
 def _yes_at_once(
