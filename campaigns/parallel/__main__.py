@@ -37,6 +37,7 @@ MOST_OVER_SCHEDULE = 1.10
 MOST_EXCUSED = 0.05
 MOST_OVERTAKEN = 0.04
 MOST_RACES = 0.001
+"""Of programs; one of 10,000 was seen. More would be an excuse for what differs."""
 MOST_SHOWN = 10
 
 

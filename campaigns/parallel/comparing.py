@@ -25,6 +25,8 @@ __all__ = ["WINDOWS", "Compared", "Difference", "compare", "differences", "small
 
 WINDOWS = (1, 2, 8, 64)
 TEMPOS = (1, 2, 3)
+"""In which a program that differs is run in order: in one of them those that race come out another
+way."""
 _MONEY = re.compile(r"\$0\.(\d+)")
 _BROKEN = re.compile(r"crashed\((?!RuntimeError: crash \d)[^)]*\)")
 """Only what the model raises may crash a process; all else is a fault of ours."""

@@ -105,6 +105,7 @@ class Oracle(ScriptedModel):
         return reply, None
 
     def _pace(self, takes_ms: int) -> int:
+        """Turned by about a third of the slowest for each tempo, quick answers become slow ones."""
         return (takes_ms + self._tempo * 61) % SLOWEST_MS
 
     def _fails_again(self, seed: int) -> bool:

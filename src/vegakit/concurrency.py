@@ -129,10 +129,11 @@ class CollectorPace:
     def _on_collection(cls, phase: str, of: dict[str, int]) -> None:
         if of["generation"] != _FULL or phase != "stop":
             return
-        if cls._aside > cls._most or cls._closed > cls._most_closed:
+        has_circles = cls._closed > cls._most_closed
+        if has_circles or cls._aside > cls._most:
             # Most of what was set aside may be gone since, without circles. To count what is there
             # takes a tenth of going through it.
-            if cls._closed > cls._most_closed or gc.get_freeze_count() > cls._most:
+            if has_circles or gc.get_freeze_count() > cls._most:
                 gc.unfreeze()
                 cls._aside, cls._closed = -1, 0  # the next one goes through all
                 return

@@ -379,16 +379,24 @@ fn main() budget $0.40 {
 """
 
 
+def _marked(
+    path: Path, text: str, mark: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str]:
+    """What `vega cost` says of a program, and the one line of it that is marked so."""
+    path.write_text(text, encoding="utf-8")
+    assert main(["cost", str(path)]) == 0
+    said = capsys.readouterr().out
+    (line,) = (each for each in said.splitlines() if mark in each)
+    return said, line
+
+
 def test_a_line_above_the_budget_of_main_is_told_uncut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The whole is capped by it; the line says what it may cost without, and that it may."""
     path = tmp_path / "over.vega"
-    path.write_text(OVER_MAIN, encoding="utf-8")
-    assert main(["cost", str(path)]) == 0
-    said = capsys.readouterr().out
+    said, line = _marked(path, OVER_MAIN, "above the budget of main", capsys)
     assert "at most $0.4000" in said
-    (line,) = (each for each in said.splitlines() if "above the budget of main" in each)
     assert line.split()[1] == "3"
     assert float(line.split("$")[1].split()[0]) > 1
     path.write_text(OVER_MAIN.replace(" budget $0.40", ""), encoding="utf-8")
@@ -409,11 +417,8 @@ def test_a_line_that_the_budget_of_an_agent_holds_is_marked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "held.vega"
-    path.write_text(HELD_BY_AN_AGENT, encoding="utf-8")
-    assert main(["cost", str(path)]) == 0
-    said = capsys.readouterr().out
+    said, line = _marked(path, HELD_BY_AN_AGENT, "above the budgets around it", capsys)
     assert "at most $0.0300" in said
-    (line,) = (each for each in said.splitlines() if "above the budgets around it" in each)
     assert line.split()[1] == "2"
     assert main(["cost", str(path), "--why", "2"]) == 0
     assert "let the whole program spend $0.0300" in capsys.readouterr().out

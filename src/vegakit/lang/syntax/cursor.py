@@ -105,8 +105,8 @@ FOREIGN_WORDS = {word: meant for meant, words in _MEANT.items() for word in word
 
 T = TypeVar("T")
 
-_OPENING = {"(": ")", "[": "]", "{": "}", "{|": "|}"}
-_CLOSING = frozenset(_OPENING.values())
+BRACKETS = {"(": ")", "[": "]", "{": "}", "{|": "|}"}
+CLOSING = frozenset(BRACKETS.values())
 _SPOKEN = {
     "name": "a name",
     "int": "a whole number",
@@ -306,7 +306,7 @@ class Cursor:
             self.fail("expected", "there are no formats in `{…}`", remedy)
         if kind == "|}":
             remedy = "for a brace in the text write \\{"
-        if self.begins_line(self.i) or self.kinds[self.i] in {";", "eof", *_CLOSING}:
+        if self.begins_line(self.i) or self.kinds[self.i] in {";", "eof", *CLOSING}:
             end = self.ends[self.i - 1]
             self.report("unclosed", found, end, end + 1, remedy, Edit(end, end, shown))
             raise ParseError
@@ -315,7 +315,7 @@ class Cursor:
     def series(self, opening: str, one: Callable[[], T]) -> tuple[T, ...]:
         """`[one, one, …]`, with a comma after the last one if you like."""
         opener = self.take(opening)
-        closing = _OPENING[opening]
+        closing = BRACKETS[opening]
         items: list[T] = []
         height = 0
         while self.kinds[self.i] != closing:

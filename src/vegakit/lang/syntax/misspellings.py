@@ -8,7 +8,14 @@ import re
 from typing import NoReturn
 
 from vegakit.lang.diagnostics import Edit, nearest
-from vegakit.lang.syntax.cursor import FOREIGN_WORDS, STATEMENT_WORDS, Cursor, ParseError
+from vegakit.lang.syntax.cursor import (
+    BRACKETS,
+    CLOSING,
+    FOREIGN_WORDS,
+    STATEMENT_WORDS,
+    Cursor,
+    ParseError,
+)
 
 _INNER = (*STATEMENT_WORDS, "else", "catch")
 _OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "node", "supervisor", "program")
@@ -21,8 +28,6 @@ _FAR = 40
 """Tokens of a statement that are looked at, at most."""
 _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
 _TEXTS = frozenset(["text", "open"])
-_OPENING = frozenset(["(", "[", "{", "{|"])
-_CLOSING = frozenset([")", "]", "}", "|}"])
 _OPTIONS = frozenset(["timeout", "budget", "as", "wallet", "named", "supervised"])
 
 # Types of other languages, as they are written there.
@@ -375,7 +380,7 @@ class MisspellingParser(Cursor):
         """Report `[x * 2 for x in xs]`."""
         i, kinds, edit = self.i, self.kinds, None
         remedy = "the loop comes first: write `[for x in xs { x * 2 }]`"
-        opener, closer = self.opened(i), self.closed(i)
+        opener, closer = self.bracket(i, -1), self.bracket(i, 1)
         is_known = 0 <= opener < closer and (kinds[opener], kinds[closer]) == ("[", "]")
         behind = [*kinds[i + 1 : closer]] if is_known else ["for"]
         if not {"for", "else"} & {*behind} and behind.count("if") <= 1:
@@ -435,20 +440,12 @@ class MisspellingParser(Cursor):
         near = range(i, min(i + _FAR, len(self.kinds)))
         return next((at for at in near if self.kinds[at] == kind), -1)
 
-    def closed(self, i: int) -> int:
-        """Return the token that closes the bracket around token i, -1 if none is near."""
+    def bracket(self, i: int, step: int) -> int:
+        """Return the bracket around token i that opens (`step` -1) or closes (1); -1 if none is
+        near."""
         depth = 0
-        for at in range(i, min(i + _FAR, len(self.kinds))):
-            depth += (self.kinds[at] in _OPENING) - (self.kinds[at] in _CLOSING)
-            if depth < 0:
-                return at
-        return -1
-
-    def opened(self, i: int) -> int:
-        """Return the token that opens the bracket around token i, -1 if none is near."""
-        depth = 0
-        for at in range(i, max(i - _FAR, -1), -1):
-            depth += (self.kinds[at] in _CLOSING) - (self.kinds[at] in _OPENING)
+        for at in range(i, min(max(i + step * _FAR, -1), len(self.kinds)), step):
+            depth += step * ((self.kinds[at] in BRACKETS) - (self.kinds[at] in CLOSING))
             if depth < 0:
                 return at
         return -1

@@ -119,7 +119,7 @@ class BlockParser(ExpressionParser):
 
 
 _OR = 2
-_TAKING_APART = frozenset(["{", "[", "(", "open"])
+_TAKING_APART = frozenset(["{", "[", "("])
 _AFTER_KEYWORDS = frozenset(["name", "text", "open", "{"])
 
 
