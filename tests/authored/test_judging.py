@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from campaigns.admission import LongestStep, bomb_figures, scale
-from campaigns.admission_bombs import harmless, nested_loops
+from campaigns.admission_bombs import BOMBS, harmless, nested_loops, some
 
 from tests.authored.stage import call, play, until
 from vegakit.errors import AgentFailed, BugError, UserError
@@ -264,6 +265,15 @@ def test_a_few_bombs_cost_little() -> None:
     """`just admission` sends two hundred."""
     figures = bomb_figures(12)
     assert all(figure.holds for figure in figures), figures
+
+
+def test_a_mistake_that_parses_the_file_again_counts_as_work() -> None:
+    """A hundred mistakes in one long line parsed the whole program a hundred times, uncounted."""
+    bomb = next(bomb for bomb in some(len(BOMBS)) if bomb.name == "python: a long or")
+    grant = replace(LEAVE, languages=("python",))
+    verdict = admit(bomb.source, bomb.language, grant)
+    assert isinstance(verdict, RefusedProgram)
+    assert verdict.kind is RefusalReason.SIZE
 
 
 async def test_nothing_of_it_is_left() -> None:

@@ -5,7 +5,16 @@ import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
-from tests.cli.terminal.test_screen import EDIT, ends, notes, opened, question_on, say, text_of
+from tests.cli.terminal.test_screen import (
+    EDIT,
+    answer,
+    ends,
+    notes,
+    opened,
+    question_on,
+    say,
+    text_of,
+)
 from tests.cli.terminal.test_taking_back import prompts
 from tests.patience import until
 from tests.sage.scene import calls, scene
@@ -39,8 +48,7 @@ async def test_a_question_that_was_open_at_a_kill_is_asked_again(tmp_path: Path)
             turn.cancel()
             await asyncio.wait({turn})
         async with opened(it, resume="s", budget=None) as (app, pilot):
-            assert (await question_on(app)).id == asked[0]
-            await pilot.press("y")
+            assert (await answer(app, pilot, "y")).id == asked[0]
             await until(lambda: ends(app) == [EndReason.DONE])
         assert (it.folder / "a.py").read_text() == "x = 2\n"
 
@@ -54,8 +62,7 @@ async def test_a_question_that_was_open_when_the_screen_was_left_is_asked_again(
             await say(pilot, "fix it")
             await question_on(app)
         async with opened(it, resume="s", budget=None) as (app, pilot):
-            await question_on(app)
-            await pilot.press("y")
+            await answer(app, pilot, "y")
             await until(lambda: ends(app) == [EndReason.DONE])
             (tool,) = [one for one in app.state.items if isinstance(one, ToolItem)]
             assert tool.state is ToolState.DONE

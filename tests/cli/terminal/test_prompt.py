@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 from textual.events import Paste
-from textual.pilot import Pilot
 
-from tests.cli.terminal.test_screen import ends, opened, question_on, say
+from tests.cli.terminal.test_screen import answer, ends, opened, say
 from tests.cli.terminal.test_stopping import press_at_once
 from tests.patience import until
 from tests.sage.scene import calls, scene
@@ -144,16 +143,6 @@ async def test_a_long_line_that_is_completed_keeps_what_was_pasted() -> None:
 # On the screen.
 
 
-async def decline(app: CodeApp, pilot: Pilot[str]) -> None:
-    """Press n until it counts: the time of a question begins anew where it is drawn anew."""
-    await question_on(app)
-    await pilot.press("n")
-    while not app.state.replying_to:
-        await pilot.press("backspace")
-        await question_on(app)
-        await pilot.press("n")
-
-
 @pytest.mark.parametrize(
     ("after", "line_then"), [(("up", "down"), "draft"), ((*"why", "escape"), "draftwhy")]
 )
@@ -171,7 +160,7 @@ async def test_a_line_beside_an_answer_is_not_lost_to_keys_that_come_at_once(
             await until(lambda: app.state.asked is not None)
             await pilot.press("tab")
             asked = app.state.asked
-            await decline(app, pilot)
+            await answer(app, pilot, "n")
             press_at_once(app, "enter", *after)
             await until(lambda: bool(ends(app)))
             assert asked is not None

@@ -8,7 +8,7 @@ import pytest
 from campaigns.code_screens import strips_of
 from textual.events import Key
 
-from tests.cli.terminal.test_screen import ends, notes, opened, question_on, say, text_of
+from tests.cli.terminal.test_screen import answer, ends, notes, opened, say, text_of
 from tests.patience import until
 from tests.sage.scene import calls, scene
 from vegakit.cli.terminal import prompt
@@ -160,8 +160,7 @@ async def test_a_declined_call_is_told_in_words(tmp_path: Path) -> None:
     with scene(tmp_path, script) as it, it.inside():
         async with opened(it, mode="ask") as (app, pilot):
             await say(pilot, "build")
-            await question_on(app)
-            await pilot.press("n")
+            await answer(app, pilot, "n")
             await pilot.press("enter")
             await until(lambda: ends(app) == [EndReason.DONE])
             item = next(one for one in app.state.items if isinstance(one, ToolItem))

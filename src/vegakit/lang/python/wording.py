@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from vegakit.lang.diagnostics import Diagnostic, Edit
+from vegakit.lang.diagnostics import Diagnostic, Edit, count_steps
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.python.context import PythonFile, with_imports
 from vegakit.lang.syntax import tree
@@ -66,6 +66,8 @@ _BY_TYPE: tuple[tuple[str, str, str], ...] = (
     ("not-callable", "an agent", "write `spawn(…)` for a process of it"),
     ("not-a-value", "an agent", "to ask it write `{text}(\"…\")`, for a process `spawn({text})`"),
 )  # fmt: skip
+_CHARACTERS_A_STEP = 8
+"""Characters of Python that are parsed in about the time of one step."""
 _RIGHT = re.compile(r"[a-z]+::[a-z_:]+")
 _VEGA = re.compile(r"\blet\b|::|<-|<~|null|\?\?|\bfn\b|\{ …|\bas \[|\bawait\b|;`|\bcatch\b")
 _LIST, _BOUNDED = re.compile(r"\[([^\[\];]+)\]"), re.compile(r"\[([^\[\];]+); (\d+)\]")
@@ -385,9 +387,11 @@ def _types(text: str) -> str:
 
 
 def _fits(edit: Edit, text: str) -> bool:
-    """Whether the file is still Python with it."""
+    """Return whether the file is still Python after the edit. Each edit parses the whole file
+    again, so it counts as work: a short file with many mistakes is otherwise an expensive one."""
     if _VEGA.search(edit.text):
         return False
+    count_steps(len(text) // _CHARACTERS_A_STEP)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
