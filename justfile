@@ -10,13 +10,23 @@ default:
 setup:
     bash .ci/setup
 
-# Format, lint, layers; types and fast tests of what changed and of what imports it: under two minutes, before every commit
+# Format, lint, layers, types and the tests nearest to the change: within a minute, before every commit
 check:
     python tools/suites.py check
 
 # All tests with coverage
-test *args:
-    python tools/suites.py coverage {{args}}
+test:
+    python tools/suites.py "all tests"
+
+# Everything: all tests with coverage, all types, long histories, campaigns at commit size; with `--measure` keep what it cost
+nightly *args:
+    bash .ci/packages
+    bash .ci/servers
+    python tools/suites.py nightly {{args}}
+
+# What tests and suites cost in CPU seconds, by suite and directory; by file with `--files`
+costs *args:
+    python tools/costs.py {{args}}
 
 # Random histories against independent models: 10,000 each, or 100,000 with `full`
 properties size="":

@@ -5,6 +5,8 @@ is drawn would then differ with the tests that ran before on the same worker, an
 be found or not by luck; so it has none to read.
 
 VEGA_TEST_SHARE is the share of the tests in percent that is run, always the same ones.
+VEGA_TESTS_UNTIL is a moment, in seconds since 1970, after which no further test begins.
+VEGA_COSTS is a folder in which each process writes the CPU seconds that its tests took, by file.
 
 The data of a user is kept in a folder for this run of the tests, with the secret that the stored
 journals were sealed with.
@@ -12,8 +14,11 @@ journals were sealed with.
 
 import asyncio
 import inspect
+import json
 import os
 import tempfile
+import time
+from collections.abc import Generator
 from pathlib import Path
 from zlib import crc32
 
@@ -39,6 +44,11 @@ _SECRET.write_bytes(bytes(range(32)))
 
 HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
 SHARE = int(os.environ.get("VEGA_TEST_SHARE", "100"))
+UNTIL = float(os.environ.get("VEGA_TESTS_UNTIL", "inf"))
+COSTS = os.environ.get("VEGA_COSTS", "")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A run of pytest inside of a test is a part of what that test costs.
+    os.environ.pop("VEGA_COSTS", None)
 
 settings.register_profile(
     "vega",
@@ -63,6 +73,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [one for one in items if crc32(one.nodeid.encode()) % 100 < SHARE] or items[:1]
 
 
+_costs: dict[str, tuple[float, int]] = {}
+"""CPU seconds and counts of tests, by file. `collecting` is what it took to find them."""
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and of the processes that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def pytest_collection_finish() -> None:
+    _costs["collecting"] = (_cpu_s(), 0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    before = _cpu_s()
+    try:
+        return (yield)
+    finally:
+        file = item.path.relative_to(item.config.rootpath).as_posix()
+        cpu_s, tests = _costs.get(file, (0.0, 0))
+        _costs[file] = (cpu_s + _cpu_s() - before, tests + 1)
+
+
+def pytest_runtest_setup() -> None:
+    if time.time() > UNTIL:
+        pytest.skip("left to CI: the time of this check is over")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """An `async def` test runs in a loop of its own."""
@@ -81,3 +121,5 @@ def pytest_sessionfinish() -> None:
     """
     if measured := Coverage.current():
         measured.save()
+    if COSTS:
+        (Path(COSTS) / f"{os.getpid()}.json").write_text(json.dumps(_costs))

@@ -1,205 +1,296 @@
-"""Chooses what `just check` looks at: what changed, what imports it, and the tests of both.
+"""Chooses tests for a change: what `just check` runs, and what CI runs beyond its own tests.
 
-    python tools/changes.py                 what would be looked at now, and what is left to CI
+    python tools/changes.py                 what would be chosen now, and what is left out
     python tools/changes.py FILE …          the same if these files had changed
 
-Changed is what differs from where this branch left the main one; on the main branch itself, what
-the last commit and the working tree changed. A package that changed, and each that imports it,
-however far, is type-checked. Tests are taken in the order of their distance from the change, as
-many as fit into `TESTS_CPU_S`; from the distance on at which they do not fit, an even share of
-them is run. CI runs everything.
+`check_plan` takes files of tests in an order, as many as fit into `CHECK_CPU_S`: the changed ones,
+those named for a changed module, then those of the packages that changed and of the packages that
+import them, near ones and cheap ones first. `nightly_plan` takes the nightly suites of each package
+that changed, cheap ones first, as many as fit into `PULLED_CPU_S`. What a file or a suite costs is
+measured (tools/costs.py), so a choice depends on the change and never on the machine.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import costs
 import grimp
 
 ROOT = Path(__file__).parent.parent
-TESTS_CPU_S = 160
-"""For two quiet cores within a minute and a half: the table was measured on busy ones."""
-FEWEST_PERCENT = 2
-
-
-class Folder(NamedTuple):
-    """A folder or file of tests: the packages it tests, and about how many CPU seconds it takes."""
-
-    packages: str
-    cpu_s: int
-
+CHECK_CPU_S = 40.0
+PULLED_CPU_S = 300.0
+CI_SINCE = "1 day ago"
+"""On the main branch itself CI takes the changes of a day for the change that it looks at."""
 
 FOLDERS = {
-    "agent": Folder("agent", 2),
-    "architecture": Folder("*", 61),
-    "authored": Folder("program host sdk lang", 94),
-    "cli": Folder("cli control sdk", 189),
-    "config": Folder("config", 6),
-    "contracts": Folder("contracts", 6),
-    "control": Folder("control", 1),
-    "docs": Folder("docs", 96),
-    "durability": Folder("host store sdk", 176),
-    "examples": Folder("lang vm cli", 11),
-    "hosts": Folder("testing host", 8),
-    "journal": Folder("host store", 19),
-    "kernel": Folder("kernel", 19),
-    "lang": Folder("lang", 151),
-    "language": Folder("lang vm program sdk", 18),
-    "language_python": Folder("lang", 1),
-    "mcp_server": Folder("server", 29),
-    "models": Folder("providers", 87),
-    "parallel": Folder("lang vm program", 14),
-    "policy": Folder("policy", 17),
-    "program": Folder("program", 1),
-    "runtime": Folder("host sdk control child_process concurrency", 131),
-    "sage": Folder("sage", 50),
-    "store": Folder("store", 50),
-    "telemetry": Folder("telemetry", 71),
-    "test_cli.py": Folder("cli", 1),
-    "test_drawing.py": Folder("cli", 8),
-    "test_money.py": Folder("money", 1),
-    "test_prices.py": Folder("prices", 1),
-    "test_words.py": Folder(
-        "errors ids records value_types conversation effects events lazy ports", 1
+    "agent": "agent",
+    "architecture": "*",
+    "authored": "program host sdk lang",
+    "cli": "cli control sdk",
+    "config": "config",
+    "contracts": "contracts",
+    "control": "control",
+    "docs": "docs",
+    "durability": "host store sdk",
+    "durable": "durable",
+    "e2e": "providers",
+    "examples": "lang vm cli",
+    "hosts": "testing host",
+    "journal": "host store",
+    "kernel": "kernel",
+    "lang": "lang",
+    "language": "lang vm program sdk",
+    "language_python": "lang",
+    "mcp_server": "server",
+    "models": "providers",
+    "parallel": "lang vm program",
+    "policy": "policy",
+    "program": "program",
+    "runtime": "host sdk control child_process concurrency",
+    "sage": "sage",
+    "simulation": "host program policy",
+    "store": "store",
+    "telemetry": "telemetry",
+    "test_cli.py": "cli",
+    "test_drawing.py": "cli",
+    "test_money.py": "money",
+    "test_prices.py": "prices",
+    "test_words.py": "errors ids records value_types conversation effects events lazy ports",
+    "testing": "testing",
+    "tools": "tools child_process",
+    "vesper": "vesper",
+    "vm": "vm",
+    "wheel": "*",
+    "wires": "wires",
+}
+"""The packages that a folder or file below `tests` tests. `*` is chosen after every change."""
+NO_TESTS = {"data"}
+
+NIGHTLY_TESTS = (
+    "tests/**/*_faults.py",  # faults that are planted to be found
+    "tests/architecture/test_starting.py",  # modules loaded one by one
+    "tests/durability/test_kill_campaign.py",
+    "tests/durable/test_*.py",  # Temporal
+    "tests/kernel/test_chaos.py",
+    "tests/kernel/test_openapi.py",
+    "tests/runtime/children/test_*.py",
+    "tests/runtime/test_kill_leaks.py",
+    "tests/runtime/test_timeouts_on_the_wire.py",
+    "tests/simulation/test_*.py",
+    "tests/store/test_ledger_kills.py",
+    "tests/store/test_postgres_processes.py",
+    "tests/tools/sandbox/test_unprivileged.py",
+)
+"""Tests that `just nightly` runs, and CI only after a change of a package that they test."""
+
+
+class NightlySuite(NamedTuple):
+    """Commands that CI runs only after a change of one of the `packages`."""
+
+    packages: str
+    commands: tuple[str, ...]
+
+
+NIGHTLY_SUITES = {
+    "e2e": NightlySuite("providers wires", ("bash .ci/setup_e2e", "pytest -q tests/e2e")),
+    "parallel 1000": NightlySuite("lang vm program", ("python -m campaigns.parallel 1000",)),
+    "growth": NightlySuite(
+        "host program vm", ("python -m benchmarks.growth --rounds 3 --most 1.4",)
     ),
-    "testing": Folder("testing", 19),
-    "tools": Folder("tools child_process", 516),
-    "vesper": Folder("vesper", 30),
-    "vm": Folder("vm", 7),
-    "wires": Folder("wires", 37),
+    "bench": NightlySuite(
+        "policy money", ("python -m benchmarks", "python -m benchmarks.starting")
+    ),
+    "admission": NightlySuite("program", ("python -m campaigns.admission",)),
+    "attacks": NightlySuite("tools policy child_process", ("python -m campaigns.attacks",)),
+    "edits": NightlySuite("sage", ("python -m campaigns.edits 500",)),
+    "grammar": NightlySuite("lang", ("python -m tests.lang.bombs",)),
+    "kernel": NightlySuite("kernel server", ("python -m campaigns.kernel",)),
+    "kills": NightlySuite(
+        "host store control",
+        ("python -m campaigns.kill_campaign 150 --cold 10", "python -m campaigns.kills 50 5"),
+    ),
+    "money": NightlySuite("policy host store", ("python -m campaigns.money",)),
+    "nodes": NightlySuite("vesper contracts", ("python -m campaigns.nodes",)),
+    "plugins": NightlySuite("sage", ("python -m campaigns.plugins",)),
+    "programs": NightlySuite("lang", ("python -m benchmarks.python_programs 500",)),
+    "providers": NightlySuite("providers wires testing", ("python -m campaigns.providers",)),
+    "quotes": NightlySuite("lang", ("python -m campaigns.quotes 200",)),
+    "resume": NightlySuite(
+        "host store", ("python -m campaigns.resume_matrix", "python -m campaigns.damage 60 20")
+    ),
+    "settings": NightlySuite("config", ("python -m campaigns.settings",)),
+    "simulate": NightlySuite("host program policy", ("python -m campaigns.simulation 1000",)),
+    "telemetry": NightlySuite("telemetry", ("python -m campaigns.telemetry",)),
+    "undo": NightlySuite("sage", ("python -m campaigns.undo 200",)),
+    "wrong uses": NightlySuite("cli", ("python -m campaigns.wrong_uses",)),
 }
-"""By the name below `tests`. `*` is looked at after every change. The seconds are sums of a whole
-run of the fast tests by two workers."""
-ELSEWHERE = {
-    "data": "no tests",
-    "durable": "the suite `kills`",
-    "e2e": "the suite `e2e`",
-    "simulation": "the suite `simulate`",
-    "wheel": "the suite `wheel`",
-}
-"""Folders below `tests` that are not among the fast tests."""
-EVERYTHING = ("pyproject.toml", "locks/", "tests/conftest.py", "tests/patience.py")
-"""What all tests depend on."""
+"""Campaigns and benchmarks. `just nightly` runs all of them."""
 
 
 class Plan(NamedTuple):
-    """`whole` is run test by test, of `sampled` the share in percent; `types` are paths."""
+    """`files` are tests to run; `left` says what a change reaches too and does not fit."""
 
-    types: list[str]
-    whole: list[str]
-    sampled: list[str]
-    share: int
     packages: list[str]
+    files: list[str]
+    suites: list[str]
+    left: list[str]
 
     def __str__(self) -> str:
-        lines = [f"packages: {' '.join(self.packages) or 'none'}", f"tests: {' '.join(self.whole)}"]
-        if self.sampled:
-            lines.append(f"{self.share} % of the tests, the rest is left to CI: {self._sampled()}")
-        return "\n".join([*lines, "left to CI: planted faults, kills, types of other tests"])
-
-    def _sampled(self) -> str:
-        return " ".join(path.removeprefix("tests/") for path in self.sampled)
+        lines = [f"packages: {' '.join(self.packages) or 'none'}"]
+        if self.suites:
+            lines.append(f"suites: {', '.join(self.suites)}")
+        lines.append(f"tests: {' '.join(path.removeprefix('tests/') for path in self.files)}")
+        if self.left:
+            lines.append(f"left out ({len(self.left)}): {' '.join(self.left[:12])} …")
+        return "\n".join(lines)
 
 
 def importers() -> dict[str, set[str]]:
-    """Each package, with those that import it."""
+    """Return each package, with those that import it."""
     graph = grimp.build_graph("vegakit")
     packages = graph.find_children("vegakit")
     for package in packages:
         graph.squash_module(package)
     return {
         package.removeprefix("vegakit."): {
-            one.removeprefix("vegakit.")
-            for one in graph.find_modules_that_directly_import(package)
-            if one != "vegakit"
+            importer.removeprefix("vegakit.")
+            for importer in graph.find_modules_that_directly_import(package)
+            if importer != "vegakit"
         }
         for package in packages
     }
 
 
 def distances(changed: Iterable[str], imported_by: Mapping[str, set[str]]) -> dict[str, int]:
-    """How many imports lie between each package and the next one that changed."""
-    found: dict[str, int] = {}
+    """Return how many imports lie between each package and the next one that changed."""
     reached = {package for package in changed if package in imported_by}
+    distance_of: dict[str, int] = {}
     for distance in range(len(imported_by)):
-        found.update(dict.fromkeys(reached - found.keys(), distance))
-        reached = {one for package in reached for one in imported_by[package]} - found.keys()
-    return found
+        distance_of.update(dict.fromkeys(reached - distance_of.keys(), distance))
+        reached = {
+            importer for package in reached for importer in imported_by[package]
+        } - distance_of.keys()
+    return distance_of
 
 
 def package_of(path: str) -> str:
-    """The package of a source file; `docs` of a page, and nothing of anything else."""
+    """Return the package of a source file, `docs` for a page, and nothing for anything else."""
     parts = Path(path).parts
     if parts[:2] == ("src", "vegakit"):
         return parts[2].removesuffix(".py")
     return "docs" if path.endswith(".md") else ""
 
 
-def plan(changed: Iterable[str], imported_by: Mapping[str, set[str]]) -> Plan:
+def test_files() -> list[str]:
+    """Return all files of tests."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def nightly_files() -> list[str]:
+    """Return the files of tests that CI runs only after a change of what they test."""
+    found = {path for pattern in NIGHTLY_TESTS for path in ROOT.glob(pattern)}
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def packages_of(test: str) -> set[str]:
+    """Return the packages that a file of tests is there for."""
+    return set(FOLDERS[Path(test).parts[1]].split())
+
+
+def check_plan(changed: Iterable[str], imported_by: Mapping[str, set[str]]) -> Plan:
+    """Choose the tests of `just check`."""
     changed = sorted(changed)
-    touched = {package_of(path) for path in changed}
-    if any(path.startswith(EVERYTHING) for path in changed):
-        touched |= imported_by.keys()
-    far = distances(touched, imported_by)
-    known = {**far, "*": -1} | ({"docs": 0} if "docs" in touched else {})
-    folders = {
-        name: min(known[package] for package in folder.packages.split() if package in known)
-        for name, folder in FOLDERS.items()
-        if known.keys() & set(folder.packages.split())
-    }
-    folders |= dict.fromkeys(_folders_of_tests(changed), 0)
-    own = [path for path in changed if _is_test(path)]
-    whole, sampled, share = _fitted(folders)
-    types = [f"src/vegakit/{package}" for package in sorted(far)]
-    types = [path if (ROOT / path).is_dir() else f"{path}.py" for path in types]
-    types += [path for path in changed if path.endswith(".py") and not path.startswith("src/")]
-    return Plan(types, sorted({*whole, *own}), sampled, share, sorted(far))
+    distance_of = distances({package_of(path) for path in changed}, imported_by)
+    if any(package_of(path) == "docs" for path in changed):
+        distance_of["docs"] = 0
+    nightly = set(nightly_files())
+    candidates = [path for path in test_files() if path not in nightly]
+    ranked = [
+        (rank, measured.of([path]), path)
+        for path in candidates
+        if (rank := _rank(path, changed, distance_of)) is not None
+    ]
+    fitting, left = _fitting(sorted(ranked), CHECK_CPU_S)
+    return Plan(sorted(distance_of), fitting, [], left)
 
 
-def _fitted(folders: Mapping[str, int]) -> tuple[list[str], list[str], int]:
-    """Folders by their distance: those that are run whole, those of which a share is, and the
-    share in percent. Folders at one distance are treated alike."""
-    whole: list[str] = []
-    rest, left = dict(folders), TESTS_CPU_S
-    for distance in sorted(set(folders.values())):
-        near = [name for name in rest if rest[name] == distance]
-        if _cost(near) > left:
-            break
-        whole += near
-        left -= _cost(near)
-        rest = {name: rest[name] for name in rest if name not in near}
-    share = max(FEWEST_PERCENT, 100 * left // max(1, _cost(rest))) if rest else 100
-    return [f"tests/{name}" for name in whole], [f"tests/{name}" for name in rest], share
+def _rank(test: str, changed: list[str], distance_of: Mapping[str, int]) -> int | None:
+    """Return how near a file of tests is to a change: 0 is nearest, None not reached."""
+    if test in changed:
+        return 0
+    modules = {Path(path).stem for path in changed if path.startswith("src/")}
+    words = set(Path(test).stem.split("_")[1:])
+    near = [distance_of[package] for package in packages_of(test) if package in distance_of]
+    if near and min(near) == 0 and words & modules:
+        return 1
+    beside = {str(Path(path).parent) for path in changed if path.startswith("tests/")}
+    if str(Path(test).parent) in beside:
+        return 2
+    if near:
+        return 3 + min(near)
+    return 2 if test in ALWAYS else None
 
 
-def _cost(names: Iterable[str]) -> int:
-    return sum(FOLDERS[name].cpu_s for name in names)
+ALWAYS = ("tests/architecture/test_rules.py", "tests/architecture/test_shape.py")
 
 
-def _is_test(path: str) -> bool:
-    first, _, rest = path.partition("/")
-    is_fast = first == "tests" and rest.partition("/")[0] in FOLDERS
-    return is_fast and Path(path).name.startswith("test_") and not path.endswith("_faults.py")
+def nightly_plan(changed: Iterable[str]) -> Plan:
+    """Choose the nightly tests and suites that a change brings into CI."""
+    changed = sorted(changed)
+    packages = {package_of(path) for path in changed} - {""}
+    files = [path for path in nightly_files() if path in changed or packages & packages_of(path)]
+    suites = [
+        name for name, suite in NIGHTLY_SUITES.items() if packages & set(suite.packages.split())
+    ]
+    ranked = [(0, measured.of([path]), path) for path in files]
+    ranked += [(0, measured.suites.get(name, costs.Cost(60.0)).cpu_s, name) for name in suites]
+    fitting, left = _fitting(sorted(ranked), PULLED_CPU_S)
+    chosen = set(fitting)
+    return Plan(
+        sorted(packages),
+        [path for path in files if path in chosen],
+        [name for name in suites if name in chosen],
+        left,
+    )
 
 
-def _folders_of_tests(changed: Iterable[str]) -> set[str]:
-    """Folders in which something that is no test itself changed: many tests may lean on it."""
-    below = {
-        Path(path).parts[1] for path in changed if path.startswith("tests/") and not _is_test(path)
-    }
-    return below & FOLDERS.keys()
+def _fitting(
+    ranked: Iterable[tuple[int, float, str]], most_cpu_s: float
+) -> tuple[list[str], list[str]]:
+    """Split names into those that fit into a number of CPU seconds, in their order, and others."""
+    fitting: list[str] = []
+    left: list[str] = []
+    for _, cpu_s, name in ranked:
+        if cpu_s <= most_cpu_s:
+            most_cpu_s -= cpu_s
+            fitting.append(name)
+        else:
+            left.append(name)
+    return fitting, left
 
 
-def changed_files() -> list[str]:
+def changed_files(since: str = "") -> list[str]:
+    """Return what differs from where this branch left the main one, and what is not committed. On
+    the main branch itself it is what came after `since`, or with the last commit."""
     base = _git("merge-base", "HEAD", "main")
     if not base or base == _git("rev-parse", "HEAD"):
-        base = _git("rev-parse", "--verify", "--quiet", "HEAD~1") or "HEAD"
-    listed = _git("diff", "--name-only", "--diff-filter=d", *base.split())
-    return sorted(
-        {*listed.splitlines(), *_git("ls-files", "-o", "--exclude-standard").splitlines()}
-    )
+        old = _git("rev-list", "-1", f"--before={since}", "HEAD") if since else ""
+        base = old or _git("rev-parse", "--verify", "--quiet", "HEAD~1") or "HEAD"
+    listed = _git("diff", "--name-only", "--diff-filter=d", base)
+    untracked = _git("ls-files", "-o", "--exclude-standard")
+    return sorted({*listed.splitlines(), *untracked.splitlines()})
+
+
+def changed_for_ci() -> list[str]:
+    """Return the files of the change that CI looks at; VEGA_CI_BASE names where it began."""
+    base = os.environ.get("VEGA_CI_BASE", "")
+    if base:
+        return _git("diff", "--name-only", "--diff-filter=d", base).splitlines()
+    return changed_files(CI_SINCE)
 
 
 def _git(*words: str) -> str:
@@ -207,9 +298,9 @@ def _git(*words: str) -> str:
     return ran.stdout.strip() if ran.returncode == 0 else ""
 
 
-def current_plan() -> Plan:
-    return plan(changed_files(), importers())
-
+measured = costs.kept()
 
 if __name__ == "__main__":
-    print(plan(sys.argv[1:] or changed_files(), importers()))
+    names = sys.argv[1:] or changed_files()
+    print("check\n", check_plan(names, importers()), sep="")
+    print("\nCI, beyond its own tests\n", nightly_plan(names), sep="")

@@ -81,7 +81,7 @@ def page() -> str:
 
 
 def test_coverage_is_held_above_80_percent() -> None:
-    """The suite that CI runs fails below it."""
+    """The nightly suite fails below it."""
     text = (ROOT / "tools" / "suites.py").read_text("utf-8")
     whole = re.search(r'\["coverage", "report", "-i", "--fail-under=(\d+)"\]', text)
     assert whole is not None
