@@ -79,9 +79,14 @@ grammar programs="10000":
 bytecode mutants="10000":
     VEGA_MUTANTS={{mutants}} pytest -q -n2 --timeout=0 tests/vm/test_mutants.py
 
-# Files, lines, heads, import circles, class names and words of the source tree, beside their limits
+# Heads, import circles, class names and words of the source tree, beside their limits
 shape:
     python tools/shape.py
+
+# Counts that may only fall (odd names, long calls, phrases of our dialect …) beside their limits; `--places` shows where, and
+# `--write` lowers the limits to what is there now
+counts *args:
+    python tools/counts.py {{args}}
 
 # The product as one table: what each way to write work is promised, each cell a test of the installed wheel
 contract *words:

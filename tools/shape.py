@@ -19,11 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "vegakit"
 
-MAX_FILES = 540
-MAX_CODE_LINES = 52_000
-MIN_AVERAGE_LINES = 180
 MAX_HEADS = 0.12
-MAX_LINES = 600
 
 DUPLICATES_ALLOWED = {
     "lang/syntax/": "nodes of the syntax tree are always written `tree.Call`, as in Python's `ast`",
@@ -111,26 +107,6 @@ class Tree:
         return sum(len(text.splitlines()) for text in self.texts.values())
 
 
-def code_lines(tree: Tree) -> int:
-    """Count lines that are neither docstring, comment nor blank."""
-    return sum(_code_lines(text, tree.parsed[name]) for name, text in tree.texts.items())
-
-
-def _code_lines(text: str, parsed: ast.Module) -> int:
-    skipped: set[int] = set()
-    for node in ast.walk(parsed):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            for statement in node.body:
-                if _is_text(statement):
-                    skipped.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
-    lines = enumerate(text.splitlines(), start=1)
-    return sum(
-        1
-        for number, line in lines
-        if number not in skipped and line.strip() and not line.strip().startswith("#")
-    )
-
-
 def _is_text(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Expr)
@@ -160,30 +136,9 @@ def _span(node: ast.stmt) -> int:
 # The rules. Each yields one sentence for each fault.
 
 
-def files_are_few(tree: Tree) -> Iterator[str]:
-    if len(tree.texts) > MAX_FILES:
-        yield f"{len(tree.texts)} source files; at most {MAX_FILES}"
-
-
-def code_is_short(tree: Tree) -> Iterator[str]:
-    if (lines := code_lines(tree)) > MAX_CODE_LINES:
-        yield f"{lines:,} code lines; at most {MAX_CODE_LINES:,}"
-
-
-def files_are_whole_subjects(tree: Tree) -> Iterator[str]:
-    if (average := tree.lines() / len(tree.texts)) < MIN_AVERAGE_LINES:
-        yield f"{average:.0f} lines a file on average; at least {MIN_AVERAGE_LINES}"
-
-
 def heads_are_small(tree: Tree) -> Iterator[str]:
     if (share := head_lines(tree) / tree.lines()) > MAX_HEADS:
         yield f"{share:.1%} of all lines are heads of files; at most {MAX_HEADS:.0%}"
-
-
-def modules_fit_a_reader(tree: Tree) -> Iterator[str]:
-    for name, text in tree.texts.items():
-        if (lines := len(text.splitlines())) > MAX_LINES:
-            yield f"{name}: {lines} lines; at most {MAX_LINES}"
 
 
 def imports_have_no_circle(tree: Tree) -> Iterator[str]:
@@ -240,17 +195,11 @@ def _instead(part: str, identifier: str, name: str) -> str:
 
 
 RULES = (
-    files_are_few,
-    code_is_short,
-    files_are_whole_subjects,
     heads_are_small,
-    modules_fit_a_reader,
     imports_have_no_circle,
     class_names_are_unique,
     words_are_the_glossarys,
 )
-GOALS = (files_are_few, code_is_short)
-"""Limits for today's features, not rules for good: they are shown, and grow with what is built."""
 
 
 def import_graph(tree: Tree) -> dict[str, set[str]]:
@@ -344,8 +293,7 @@ def main() -> int:
         if len(faults) > 60:
             print(f"… and {len(faults) - 60} more")
     files, lines = len(tree.texts), tree.lines()
-    print(f"\n{files} files (≤ {MAX_FILES}), {lines:,} lines, {lines / files:.0f} a file (≥ 180)")
-    print(f"{code_lines(tree):,} code lines (≤ {MAX_CODE_LINES:,})")
+    print(f"\n{files} files, {lines:,} lines")
     print(f"{head_lines(tree) / lines:.1%} heads (≤ {MAX_HEADS:.0%})")
     print(f"{len(circles(import_graph(tree)))} import circles (0)")
     print(f"{len(list(class_names_are_unique(tree)))} class names defined more than once (0)")
