@@ -371,7 +371,7 @@ def test_it_goes_on_from_json_at_any_step(events: list[Compared], stage: int) ->
 
 @given(st.lists(EVENTS, max_size=60), st.integers(1, 5))
 def test_evidence_promotes_by_one_and_demotes_to_the_shadow(
-    events: list[Compared], stage: int
+    events: list[Compared | ReferenceRepeated], stage: int
 ) -> None:
     """Nothing else is ever decided without a person; after a breach nothing promotes it."""
     machine, is_broken = rollout(stage=stage, runs=200_000), False
