@@ -28,6 +28,7 @@ from vegakit.control import (
     CreateInterruptRequest,
     CreateProcessRequest,
     EmptyRequest,
+    InterruptIdRequest,
     KernelProcess,
     ListInterruptsRequest,
     ListProcessesRequest,
@@ -67,6 +68,12 @@ async def fill(kernel: TenantKernel, processes: int, questions: int) -> None:
                 for n in numbers
             )
         )
+
+
+async def cancel(kernel: TenantKernel, questions: int) -> None:
+    """Close the questions, so that nothing holds the processes that asked them."""
+    for number in range(questions):
+        await kernel.cancel_interrupt(InterruptIdRequest(f"q{number}"))
 
 
 async def looks(kernel: Kernel) -> dict[str, float]:
@@ -119,19 +126,24 @@ async def measure(
         filled_s = time.perf_counter() - began
         took = await looks(kernels[0])
         began = time.perf_counter()
-        taken = await drain(kernels)
+        free = await drain(kernels)
         drained_s = time.perf_counter() - began
+        await cancel(TenantKernel(kernels[0], _ANN), questions)
+        taken = [*free, *await drain(kernels)]
     limit = LOOK_MS * scale()
+    held = sum(one.interrupt is not None for one in taken)
     twice = len(taken) - len({one.pid for one in taken})
     # Servers are answered side by side: the first of all priorities are still the most urgent.
-    urgent = [one.priority is Priority.REALTIME for one in taken[: processes // len(Priority)]]
+    realtime = [one.priority is Priority.REALTIME for one in free]
+    urgent = realtime[: sum(realtime)]
     made = f"{processes:,} processes and {questions:,} questions made"
     return [
         Figure(f"{name}: {made}", f"{filled_s:.1f} s"),
         *(at_most(limit, ms, "ms", f"{name}: {what}") for what, ms in took.items()),
-        Figure(f"{name}: {len(taken):,} taken by {servers} servers", f"{drained_s:.1f} s"),
+        Figure(f"{name}: {len(free):,} taken by {servers} servers", f"{drained_s:.1f} s"),
         at_most(0, twice, "", f"{name}: taken twice"),
         at_most(0, processes - len(taken), "", f"{name}: left"),
+        at_most(0, held, "", f"{name}: taken while a question holds it"),
         at_most(servers, len(urgent) - sum(urgent), "", f"{name}: before the most urgent"),
     ]
 

@@ -187,6 +187,25 @@ def test_something_else_in_between_is_no_circle() -> None:
         assert isinstance(round_of(turn, (call("find"), FAILED)), AskModel)
 
 
+def test_something_else_in_the_same_answer_is_no_circle() -> None:
+    """The same test, each time in one answer with another edit."""
+    turn = begin(rule(identical_results=5, max_steps=99))
+    for number in range(30):
+        other = (call("add", {"edit": number}), FINE)
+        assert isinstance(round_of(turn, other, (call("find"), FAILED)), AskModel)
+
+
+def test_the_same_round_ends_a_turn_in_any_order_of_its_calls() -> None:
+    turn = begin(rule(identical_results=5, max_steps=99))
+    both = [(call("add"), FINE), (call("find"), FAILED)]
+    for _ in range(2):
+        assert isinstance(round_of(turn, *both), AskModel)
+        assert isinstance(round_of(turn, *reversed(both)), AskModel)
+    name, reason = failure(round_of(turn, *both))
+    assert name == "ToolFailed"
+    assert "the same round of tool calls was made 5 times in a row" in reason
+
+
 @pytest.mark.parametrize(
     "said",
     [

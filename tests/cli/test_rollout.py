@@ -385,11 +385,12 @@ def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:
 # The page.
 
 
-def stored(place: Path, *, noisy: bool = False) -> None:
+def stored(place: Path, *, noisy: bool = False, breaches: int = 0) -> None:
     """A rollout with a long history, as a program would have kept it."""
     evidence = Evidence(
         "0123456789ab",
-        production=Tally(20_000, 400 if noisy else 0),
+        production=Tally(20_000, 400 if noisy else breaches),
+        breaches=breaches,
         noise=Tally(100, 2 if noisy else 0),
         pairs=PairedTally(400, 19_200, 400) if noisy else PairedTally(),
     )
@@ -450,6 +451,17 @@ def test_the_picture_shows_the_bound_between_the_thresholds(tmp_path: Path, nois
     assert axis.count("▸") == 3
     assert any("20,000" in line and "10,000" in line for line in page)
     assert ("Wilson's ·" in "".join(page[:6])) != noisy
+
+
+def test_the_page_tells_of_breaches(tmp_path: Path) -> None:
+    """It offers no promotion, and the stage looks held."""
+    stored(tmp_path / "s.db", breaches=3)
+    status = status_in(tmp_path / "s.db")
+    page = "\n".join(render_status(status, Look(width=None)))
+    assert "Breaches     3; change the candidate, which then starts from nothing" in page
+    assert "which this candidate cannot enter: it broke its contract in 3 of 20,000 comp" in page
+    assert "vega rollout promote" not in page
+    assert "! dual_verify" in page
 
 
 def test_the_page_fits_every_terminal(tmp_path: Path) -> None:

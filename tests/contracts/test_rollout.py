@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
 from vegakit.contracts import (
     STAGES,
@@ -31,6 +32,7 @@ from vegakit.records import from_json, to_json
 
 AGREED, ANSWERED = Compared(agrees=True), Compared(agrees=True, is_answer=True)
 DIFFERED = Compared(agrees=False)
+BROKE = Compared(agrees=False, is_breach=True)
 
 
 def rollout(rule: RolloutRule | None = None, stage: int = 1, runs: int = 0) -> Rollout:
@@ -104,6 +106,38 @@ def test_a_difference_in_the_shadow_is_only_counted() -> None:
     machine = rollout()
     assert machine.step(DIFFERED) is None
     assert machine.evidence.production == Tally(1, 1)
+
+
+PAIRED = Compared(agrees=True, reference_agrees=True)
+
+
+@pytest.mark.parametrize(("rule", "clean"), [(None, AGREED), (RolloutRule(is_noisy=True), PAIRED)])
+@pytest.mark.parametrize("source", InputSource)
+def test_no_evidence_promotes_what_broke_its_contract(
+    rule: RolloutRule | None, clean: Compared, source: InputSource
+) -> None:
+    """Once in the shadow is enough, also beside a noisy reference and on a generated input."""
+    machine = rollout(rule)
+    assert machine.step(structs.replace(BROKE, source=source)) is None
+    assert [machine.step(clean) for _ in range(9_999)] == [None] * 9_999
+    assert machine.is_shown_above(0.95)
+    wanted = machine.next_stage()
+    assert wanted is not None
+    assert wanted.blocked == "it broke its contract in 1 of 10,000 comparisons"
+
+
+@pytest.mark.parametrize("stage", range(1, 5))
+def test_nobody_promotes_what_broke_its_contract(stage: int) -> None:
+    """It would answer calls; in the shadow, from where it was stopped, it answers none."""
+    machine = rollout(stage=stage)
+    machine.step(BROKE)
+    assert machine.stage == 1
+    with pytest.raises(UserError, match="stays at shadow: it broke its contract in 1 of 1 comp"):
+        machine.step(person(PersonAction.PROMOTE))
+    machine.step(person(PersonAction.STOP))
+    assert machine.step(person(PersonAction.PROMOTE)) == StageChange(0, 1, "I looked at it", "ada")
+    with pytest.raises(UserError, match="type: vega rollout status prices"):
+        machine.step(person(PersonAction.PROMOTE))
 
 
 def test_generated_inputs_move_no_traffic() -> None:
@@ -317,8 +351,10 @@ def test_detection_is_told_by_the_share_that_is_compared() -> None:
     assert seldom.calls is None, "what is tolerated is never found"
 
 
-EVENTS = st.builds(Compared, st.booleans(), st.none() | st.booleans(), st.booleans()) | st.builds(
-    ReferenceRepeated, st.booleans()
+EVENTS = (
+    st.builds(Compared, st.booleans(), st.none() | st.booleans(), st.booleans())
+    | st.builds(ReferenceRepeated, st.booleans())
+    | st.sampled_from(InputSource).map(lambda source: structs.replace(BROKE, source=source))
 )
 
 
@@ -335,12 +371,14 @@ def test_it_goes_on_from_json_at_any_step(events: list[Compared], stage: int) ->
 
 @given(st.lists(EVENTS, max_size=60), st.integers(1, 5))
 def test_evidence_promotes_by_one_and_demotes_to_the_shadow(
-    events: list[Compared], stage: int
+    events: list[Compared | ReferenceRepeated], stage: int
 ) -> None:
-    """Nothing else is ever decided without a person."""
-    machine = rollout(stage=stage, runs=200_000)
+    """Nothing else is ever decided without a person; after a breach nothing promotes it."""
+    machine, is_broken = rollout(stage=stage, runs=200_000), False
     for event in events:
+        is_broken |= isinstance(event, Compared) and event.is_breach
         if change := machine.step(event):
+            assert not (is_broken and change.is_promotion)
             assert change.after in (change.before + 1, 1)
             assert bool(machine.held_because) != change.is_promotion
 

@@ -1,8 +1,11 @@
 """Questions of the kernel: held, answered, expired as the table of kinds says, and never twice."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.kernel.kernels import BOB, OTHER, Bench, refused
+from tests.store.test_tenants import KINDS, opened
 from vegakit.control import (
     CreateInterruptRequest,
     CreateProcessRequest,
@@ -159,6 +162,43 @@ async def test_nobody_moves_a_process_past_its_question() -> None:
     for to in (ProcessState.RUNNING, ProcessState.READY):
         with refused(RefusalCode.CONFLICT, "held by question 'q'"):
             await bench.of().transition_state(TransitionRequest("p", to))
+
+
+async def take_next(bench: Bench) -> str | None:
+    taken = (await bench.of().get_next_runnable(NextRunnableRequest("w"))).process
+    return None if taken is None else taken.pid
+
+
+@KINDS
+async def test_nobody_takes_a_process_past_its_question(kind: str, tmp_path: Path) -> None:
+    """Those behind it are taken; it keeps its place in the queue for when it is answered."""
+    async with opened(kind, tmp_path) as [store]:
+        bench = Bench(store)
+        for pid in ("p", "second", "third"):
+            await bench.of().submit(CreateProcessRequest(pid))
+            bench.clock.advance(1)
+        for key in ("q1", "q2"):
+            await asked(bench, InterruptKind.CLARIFICATION, key)
+        assert await take_next(bench) == "second"
+        await bench.of(BOB).resolve_interrupt(ResolveInterruptRequest("q1", Replied("yes")))
+        await bench.of().submit(CreateProcessRequest("last"))
+        with refused(RefusalCode.CONFLICT, "held by question 'q2'"):
+            await bench.of().transition_state(TransitionRequest("p", ProcessState.RUNNING))
+        await bench.of().cancel_interrupt(InterruptIdRequest("q2"))
+        assert await take_next(bench) == "p"
+        assert await take_next(bench) == "third"
+        await asked(bench, InterruptKind.CLARIFICATION, "q3", "last")
+        assert await take_next(bench) is None
+
+
+@pytest.mark.parametrize("kind", INTERRUPT_KINDS)
+async def test_a_process_in_the_queue_is_held_by_the_kinds_that_hold(kind: InterruptKind) -> None:
+    """A checkpoint only notes where a process stands."""
+    bench = Bench()
+    await bench.of().submit(CreateProcessRequest("p"))
+    await asked(bench, kind)
+    is_held = INTERRUPT_KINDS[kind].at_expiry is not None
+    assert await take_next(bench) == (None if is_held else "p")
 
 
 async def test_a_process_goes_on_when_no_question_holds_it_any_more() -> None:

@@ -1,3 +1,7 @@
+import dataclasses
+
+from msgspec import structs
+
 from tests.program.rooms import CENT, Room, agent, calls, says
 from vegakit.agent import ToolOutcome
 from vegakit.effects import CallModel, CallTool
@@ -249,6 +253,23 @@ def test_an_agent_that_repeats_the_same_call_is_stopped() -> None:
             room.answer(Answered(ToolOutcome("same")))
     assert room.fell(ask) == "LimitReached"
     assert "circles" in room.answers[ask].reason
+
+
+def test_a_turn_that_compares_results_may_repeat_a_call() -> None:
+    """200 times, each with another result; the fifth with the same result is stopped."""
+    body = agent("look", idempotent=["look"], budget=Money(300 * CENT))
+    rule = structs.replace(body.rule, max_steps=500, max_tool_calls=500, identical_results=5)
+    room = Room({"agent": dataclasses.replace(body, rule=rule)})
+    ask = room.prompt(room.spawn("agent"))
+    for number in range(200):
+        room.answer(calls("look"))
+        room.answer(Answered(ToolOutcome(f"edit {number}")))
+    assert ask not in room.answers
+    for _ in range(4):
+        room.answer(calls("look"))
+        room.answer(Answered(ToolOutcome("edit 199")))
+    assert room.fell(ask) == "LimitReached"
+    assert "5 times in a row" in room.answers[ask].reason
 
 
 def test_said_carries_what_it_cost() -> None:

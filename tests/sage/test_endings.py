@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from tests.agent.turns import ADD, begin, call, calls as answer, count
 from tests.patience import PATIENCE_S
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of, wait_for
+from vegakit.agent import AskModel, ToolOutcome
 from vegakit.conversation import Finish
+from vegakit.providers import ScriptedModel
 from vegakit.sage import SageRetry, SageToolBegan, SageToolEnded, SageWaiting
-from vegakit.sage.coding_agent import Silence
+from vegakit.sage.coding_agent import Silence, coding_agent
 from vegakit.testing.provider import Failure, Hang, ProviderReply, ProviderToolCall
 
 LONG = ProviderReply(
@@ -358,3 +362,17 @@ def test_a_refusal_for_want_of_money_names_the_session_and_nothing_inner(tmp_pat
         assert "the budget of this session has $0.01 left of $0.01" in told
         assert "lower --max-tokens for the next turn" in " ".join(told.split())
         assert "runtime:" not in told
+
+
+# Turns that are long.
+
+
+def test_a_turn_may_edit_and_test_200_times() -> None:
+    """Each edit and each test is an answer of its own, and the last one ends the turn."""
+    agent = coding_agent("a", "m", "", (), 100, retry=None, breaker=None, silent_ms=1)
+    turn = begin(replace(agent.rule_for(ScriptedModel("")), tools=(ADD,)))
+    for number in range(200):
+        for arguments, result in (({"edit": number}, "edited"), ({}, f"{number} failed")):
+            turn.on_reply(answer(call("add", arguments)), count=count)
+            action = turn.on_tools({0: ToolOutcome(result)}, count=count)
+            assert isinstance(action, AskModel), action

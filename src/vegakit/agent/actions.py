@@ -224,8 +224,9 @@ _LEAST = {
 
 class TurnRule(Struct, frozen=True, omit_defaults=True):
     """`max_steps` counts model calls, summaries too; `context_tokens` is the model's window, which
-    question and answer share, None if nobody knows it. `identical_results` is how often in a row
-    the same call may have the same result, failed or not; None counts failures only.
+    question and answer share, None if nobody knows it. `identical_results` is how often the same
+    rounds of calls may come in turn with the same results, failed or not; no other limit on
+    repeated calls then holds. None counts failures only.
     `truncated_replies` is how many answers in a row may be cut at `max_tokens` before the turn
     fails: the model is told so and goes on. `compaction` is for `HistoryPolicy.SUMMARISE`."""
 
@@ -366,11 +367,16 @@ def goes_in_a_circle(rule: TurnRule, length: int, result: ToolResult) -> TurnFai
     """Return the error for rounds of calls that are made in turn again and again, with the same
     results."""
     said = result.content if len(result.content) <= _SAID else f"{result.content[:_SAID]}…"
+    rounds = (
+        "round of tool calls was made"
+        if length == 1
+        else (f"{length} rounds of tool calls were made in turn")
+    )
     return _failed(
         ToolFailed if result.is_error else LimitReached,
-        f"the same {length} rounds of tool calls were made in turn {rule.identical_results} "
-        f"{REPEATED}, and their results were always the same; that of {result.name}: {said}; the "
-        "turn is stopped, since one more would change nothing; say what to do differently",
+        f"the same {rounds} {rule.identical_results} {REPEATED}, and the results were always the "
+        f"same; that of {result.name}: {said}; the turn is stopped, since one more would change "
+        "nothing; say what to do differently",
     )
 
 

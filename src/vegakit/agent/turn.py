@@ -133,11 +133,13 @@ def _join(exchanges: Iterable[_Exchange]) -> tuple[Message, ...]:
 # The calls of one answer: which can be made, what came of each, and what fails again and again.
 #
 # A failure is a tool, its arguments and its error. It is repeated while every round of calls has
-# it: a round without it ends the row, other calls beside it do not. By a rule with
-# `identical_results` all results count so, and two that differ in times and durations only are the
-# same one. Such a rule also ends a turn whose whole rounds come back in turn, as A, B, A, B …: at
-# the same count, if nothing else was done in between. An edit between two runs of a test is
-# something else, however often the test fails alike.
+# it: a round without it ends the row, other calls beside it do not.
+#
+# A rule with `identical_results` compares whole rounds instead: all calls of an answer with their
+# results, failed or not, in any order. Two results that differ in times and durations only are the
+# same. The turn ends when one round, or two or three in turn (A, B, A, B …), came so often with
+# nothing else in between. An edit next to a test, or between two runs of it, is something else,
+# however often the test fails alike.
 
 
 _SHOWN = 200
@@ -195,16 +197,9 @@ def failures_in_a_row(
     before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
 ) -> dict[str, int]:
     """Return how often each failure of this round has come by now, by its digest."""
-    failed = [pair for pair in zip(calls, results, strict=True) if pair[1].is_error]
-    return results_in_a_row(before, [call for call, _ in failed], [result for _, result in failed])
-
-
-def results_in_a_row(
-    before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
-) -> dict[str, int]:
-    """Return how often each result of this round, failed or not, has come by now."""
-    now = Counter(_digest(*pair) for pair in zip(calls, results, strict=True))
-    return {result: before.get(result, 0) + times for result, times in now.items()}
+    pairs = zip(calls, results, strict=True)
+    now = Counter(_digest(call, result) for call, result in pairs if result.is_error)
+    return {failure: before.get(failure, 0) + times for failure, times in now.items()}
 
 
 def without_times(results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
@@ -213,14 +208,14 @@ def without_times(results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
 
 
 def round_digest(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
-    """Return a name of a whole round: its calls and what came of them."""
-    return digest128([_digest(*pair) for pair in zip(calls, results, strict=True)])
+    """Return a name of a whole round: its calls and their results, in any order."""
+    return digest128(sorted(_digest(*pair) for pair in zip(calls, results, strict=True)))
 
 
 def circle_of(rounds: Sequence[str], most: int) -> int:
-    """Return how many rounds come back in turn if the last of them was done `most` times so; 0 if
-    none do."""
-    for length in range(2, _LONGEST_CIRCLE + 1):
+    """Return how many rounds come back in turn, 1 for the same one each time, if the last of them
+    was done `most` times so; 0 if none do."""
+    for length in range(1, _LONGEST_CIRCLE + 1):
         row = rounds[-(most - 1) * length - 1 :]
         is_long_enough = len(row) > (most - 1) * length
         if is_long_enough and all(row[at] == row[at + length] for at in range(len(row) - length)):
@@ -454,13 +449,11 @@ class Turn(Struct, omit_defaults=True):
             self.failing = failures_in_a_row(self.failing, calls, results)
             again = repeated(self.failing, rule.identical_failures, calls, results)
             return keeps_failing(rule, again) if again else None
-        alike = without_times(results)
-        self.failing = results_in_a_row(self.failing, calls, alike)
-        if again := repeated(self.failing, most, calls, alike):
-            return goes_round(rule, results[alike.index(again)])
         kept = (most - 1) * _LONGEST_CIRCLE + 1
-        self.rounds = (*self.rounds, round_digest(calls, alike))[-kept:]
+        self.rounds = (*self.rounds, round_digest(calls, without_times(results)))[-kept:]
         length = circle_of(self.rounds, most)
+        if length == 1 and len(results) == 1:
+            return goes_round(rule, results[0])
         return goes_in_a_circle(rule, length, results[-1]) if length else None
 
     def _on_empty(self, count: Count) -> TurnAction:

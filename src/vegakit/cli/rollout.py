@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -37,7 +37,7 @@ from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.rollout_page import render_status, state_of
 from vegakit.concurrency import SteadyClock, gather_all
 from vegakit.config import load
-from vegakit.contracts import LAST, PersonAction
+from vegakit.contracts import LAST, PersonAction, Rollout, RolloutMode
 from vegakit.errors import UserError, VegaError
 from vegakit.host import user_name
 from vegakit.money import Money, format_money, in_dollars
@@ -128,7 +128,7 @@ def add_stored_actions(
 
 
 _DECISIONS = {
-    PersonAction.PROMOTE: "by one stage, whatever the evidence says; it is held no longer",
+    PersonAction.PROMOTE: "by one stage, unless its contract was broken; it is held no longer",
     PersonAction.DEMOTE: "by one stage, and hold it there",
     PersonAction.STOP: "have the reference answer all calls, and compare no more",
 }
@@ -199,7 +199,7 @@ def _latest(every: Sequence[RolloutStatus]) -> list[RolloutStatus]:
 
 def _row(one: RolloutStatus) -> list[Cell | str]:
     sign, tone = state_of(one)
-    held = ", held" if one.held_because and one.stage else ""
+    held = ", held" if one.is_held and one.stage else ""
     return [
         one_line(one.name),
         one_line(one.input_class),
@@ -241,7 +241,8 @@ async def _decide(chosen: argparse.Namespace) -> int:
         elif chosen.input_class is None:
             # All of it is stopped; what is stopped already need not be.
             found = [one for one in found if one.machine.stage] or found
-        _check_detection(found[0], action, chosen)
+        if action is PersonAction.PROMOTE:
+            _confirm(found[0].machine, chosen)
         alerts = [await stored.decide(one, action, user_name(), chosen.reason) for one in found]
         for alert in alerts:
             if webhook is not None:
@@ -262,21 +263,32 @@ def _check_one(found: Sequence[FoundRollout], action: PersonAction) -> None:
         )
 
 
-def _check_detection(found: FoundRollout, action: PersonAction, chosen: argparse.Namespace) -> None:
-    """Before the candidate answers everything, say how long its faults would stay unseen, and where
-    somebody sits at a terminal, ask."""
-    machine = found.machine
-    if action is not PersonAction.PROMOTE or machine.stage != LAST - 1:
-        return
+def _confirm(machine: Rollout, chosen: argparse.Namespace) -> None:
+    """Say what speaks against a promotion, and ask where somebody sits at a terminal. One that is
+    refused anyway is not asked about."""
+    doubts = [] if machine.breach else [*_doubts(machine)]
     look = look_of(sys.stderr)
-    said = f"{machine.name} would answer all calls: {detection_text(machine.detection(), machine)}"
-    for line in look.marked(Sign.HELD, Tone.ASK, said):
-        print(line, file=sys.stderr)
-    if chosen.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    for doubt in doubts:
+        print("\n".join(look.marked(Sign.HELD, Tone.ASK, doubt)), file=sys.stderr)
+    if not doubts or chosen.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     print("promote it? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UserError("nothing was decided; to promote it without a question, add --yes")
+
+
+def _doubts(machine: Rollout) -> Iterator[str]:
+    """Yield what a person should know before the candidate answers more calls: where it differed,
+    and before it answers all, how long its faults would stay unseen."""
+    runs, name = machine.evidence.production, machine.name
+    is_stopped = machine.mode is RolloutMode.REFERENCE_ONLY
+    if runs.failures and not is_stopped and not machine.is_noisy:
+        yield (
+            f"{name} differed from an exact reference in {runs.failures:,} of {runs.runs:,} "
+            f"comparisons; to see the last of them, type: vega rollout status {name}"
+        )
+    if machine.stage == LAST - 1:
+        yield f"{name} would answer all calls: {detection_text(machine.detection(), machine)}"
 
 
 def _tell(alerts: Sequence[RolloutAlert], *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ def state_of(one: RolloutStatus) -> tuple[Sign, Tone]:
     """Return the sign of a rollout: whether it works, is done, or waits for a person."""
     if one.stage == _STOPPED:
         return Sign.WAITING, Tone.PLAIN
-    if one.held_because:
+    if one.is_held:
         return Sign.HELD, Tone.ASK
     return (Sign.DONE, Tone.OK) if one.next is None else (Sign.WORKING, Tone.WORK)
 
@@ -97,7 +97,10 @@ def _stages(one: RolloutStatus, look: Look) -> Iterator[str]:
 
 def _facts(one: RolloutStatus) -> Iterator[tuple[str, str]]:
     if one.held_because:
-        yield "Held", f"{one_line(one.held_because)}; to let it go on, type: {_typed(one)}"
+        typed = "" if one.breaches else f"; to let it go on, type: {_typed(one)}"
+        yield "Held", one_line(one.held_because) + typed
+    if one.breaches:
+        yield "Breaches", f"{one.breaches:,}; change the candidate, which then starts from nothing"
     if one.paused_because:
         yield "Paused", one_line(one.paused_because)
     if one.unavailable_because:
@@ -144,6 +147,8 @@ def _missing(one: RolloutStatus) -> str:
     if wanted is None:
         return "none: this is the last stage" + ("" if one.stage == LAST else " of its rule")
     name = stage_name(wanted.stage)
+    if wanted.blocked and one.breaches and one.stage != _STOPPED:
+        return f"{name}, which this candidate cannot enter: {wanted.blocked}"
     if wanted.blocked:
         return f"{name}, when a person promotes it; no evidence does while it is held"
     left = [

@@ -427,7 +427,7 @@ class BoundsTable(Table, frozen=True):
     depth: Annotated[Count, _says("how deep processes may start processes", 8)] = 5
     width: Annotated[Count, _says("how many children one process may have", 200)] = 50
     living: Annotated[Count, _says("how many processes may live at once", 5_000)] = 1_000
-    repeats: Annotated[Count, _says("how often one ask may make the same tool call", 10)] = 5
+    repeats: Annotated[Count, _says("the same tool call in one ask of a program, at most", 10)] = 5
     paid_repeats: Annotated[Window, _says("repeats a program may pay, in % of its sends", 50)] = 20
 
 

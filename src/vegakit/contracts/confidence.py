@@ -369,6 +369,8 @@ class Evidence(Struct, frozen=True):
     pairs: PairedTally = PairedTally()
     """Calls in production that were compared three ways."""
     costs: CallCosts = CallCosts()
+    breaches: int = 0
+    """Comparisons, in production or generated, in which the candidate broke its contract."""
 
     def plus(self, other: "Evidence") -> "Evidence":
         """Return what both know, of the same candidate and input class."""
@@ -381,6 +383,7 @@ class Evidence(Struct, frozen=True):
             noise=self.noise.plus(other.noise),
             pairs=self.pairs.plus(other.pairs),
             costs=self.costs.plus(other.costs),
+            breaches=self.breaches + other.breaches,
         )
 
     def with_run(
@@ -390,19 +393,20 @@ class Evidence(Struct, frozen=True):
         agrees: bool,
         reference_agrees: bool | None = None,
         costs: CallCosts | None = None,
+        is_breach: bool = False,
     ) -> "Evidence":
         """Return the evidence with one more comparison, three-way if the reference was asked
         again."""
         one = Tally(1, int(not agrees))
         spent = self.costs if costs is None else self.costs.plus(costs)
+        own = structs.replace(self, costs=spent, breaches=self.breaches + is_breach)
         if source is InputSource.GENERATED:
-            return structs.replace(self, generated=self.generated.plus(one), costs=spent)
-        pairs = self.pairs
+            return structs.replace(own, generated=own.generated.plus(one))
+        pairs = own.pairs
         if reference_agrees is not None:
             difference = difference_of(agrees=agrees, reference_agrees=reference_agrees)
             pairs = pairs.plus(_PAIRS[difference])
-        runs = self.production.plus(one)
-        return structs.replace(self, production=runs, pairs=pairs, costs=spent)
+        return structs.replace(own, production=own.production.plus(one), pairs=pairs)
 
     def shown(self, alpha: float = ALPHA, judge: JudgeErrors | None = None) -> "Confidence | None":
         """Return the figures for people; None while there are too few runs to show any. What a

@@ -19,6 +19,8 @@ the stages below, and every call asks it for a route.
 | compared, they differ, exact, stage 2 or above  | demote to shadow, held                         |
 | compared, the detector alarms, stage 2 or above | demote to shadow, held                         |
 | the candidate broke its contract, 2 or above    | demote to shadow, held                         |
+| the same, at any stage, or on generated inputs  | none; this version is never promoted to 2 or   |
+|                                                 | above again, also by no person                 |
 | a person promotes, demotes, stops               | just that                                      |
 | the money for comparisons is gone               | none; the status says so until one is made     |
 | the candidate had no answer to compare          | none; if that is frequent it is told, and the  |
@@ -341,6 +343,16 @@ class Rollout(Struct):
         """Return whether the noise of the reference is still to be found out."""
         return self.evidence.noise.runs < self.rule.calibration
 
+    @property
+    def breach(self) -> str:
+        """Return in how many comparisons the candidate broke its contract; empty if in none. Such a
+        candidate is never promoted to answer calls: no share of wrong answers is small enough."""
+        evidence = self.evidence
+        if not evidence.breaches:
+            return ""
+        runs = evidence.production.runs + evidence.generated.runs
+        return f"it broke its contract in {evidence.breaches:,} of {runs:,} comparisons"
+
     def route(self, inputs: str, call: str, repeating: int = 0) -> RolloutRoute:
         """Route a call by a digest of its inputs and its own id, while so many calibrate it.
 
@@ -395,6 +407,7 @@ class Rollout(Struct):
             agrees=event.agrees,
             reference_agrees=event.reference_agrees,
             costs=event.costs,
+            is_breach=event.is_breach,
         )
         if event.source is InputSource.GENERATED or self.stage == STOPPED:
             return None
@@ -434,7 +447,7 @@ class Rollout(Struct):
 
     def _promotion(self) -> StageChange | None:
         after = self.stage + 1
-        if self.held_because or after > LAST or self._is_last():
+        if self.breach or self.held_because or after > LAST or self._is_last():
             return None
         # What is not compared is not known: those calls may be the ones that differ.
         if self.unavailable_because:
@@ -472,8 +485,10 @@ class Rollout(Struct):
         if after > LAST or self._is_last():
             return None
         asked = STAGES[after]
-        if self.stage == STOPPED or self.held_because or self.unavailable_because:
-            why = self.held_because or self.unavailable_because or "it is stopped"
+        breach = self.breach if after >= FIRST_SERVED else ""
+        why = breach or self.held_because or self.unavailable_because
+        if why or self.stage == STOPPED:
+            why = why or "it is stopped"
             return NextStage(after, asked.mode, asked.threshold, blocked=why)
         is_first = self.stage == SHADOW
         left = max(0, self.rule.calibration - self.evidence.noise.runs) if is_first else 0
@@ -526,6 +541,13 @@ class Rollout(Struct):
                 raise UserError(
                     f"{self.name} is at {self.mode} already, the last stage; there is nothing to "
                     "promote it to: demote it to take traffic back"
+                )
+            if self.breach and self.stage + 1 >= FIRST_SERVED:
+                raise UserError(
+                    f"{self.name} stays at {self.mode}: {self.breach}, and at the next stage it "
+                    "would answer calls; change the candidate, which starts again as another "
+                    "version, without this evidence; to see the inputs, type: vega rollout status "
+                    f"{self.name}"
                 )
             self.held_because = ""
             return self._move(self.stage + 1, reason, event.who)

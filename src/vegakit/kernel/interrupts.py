@@ -2,7 +2,8 @@
 
 The rules are those of `policy.Interrupts`, run on the one question that an operation is about;
 what counts over all of them, how many may wait, is asked of the store. A question holds its
-process: one that runs is blocked until the question is settled, and then waits for its turn again.
+process: one that runs is blocked until the question is settled, and then waits for its turn again;
+one that waits in the queue is handed to no worker until then, and keeps its place.
 """
 
 from msgspec.structs import replace

@@ -133,9 +133,9 @@ def schedule(tables: KernelTables, pid: str) -> KernelProcess:
 
 
 def take_next(tables: KernelTables, request: NextRunnableRequest) -> KernelProcess | None:
-    """Take the first process of the queue for a holder."""
+    """Take the first process of the queue for a holder. Those that a question holds come last."""
     found, _ = tables.find(PROCESS, state=ProcessState.READY, limit=1)
-    if not found:
+    if not found or found[0].interrupt is not None:
         return None
     until = tables.now + request.lease_ms
     taken = replace(found[0], holder=request.holder, lease_until_ms=until)

@@ -2,8 +2,10 @@
 
 | kind      | state                | rank                                              | owner   |
 |-----------|----------------------|---------------------------------------------------|---------|
-| process   | of the process       | ready: its place in the queue; running: the end   | user    |
-|           |                      | of its lease; ended: when; else when it was made  |         |
+| process   | of the process       | ready: its place in the queue, or a time that     | user    |
+|           |                      | never comes while a question holds it; running:   |         |
+|           |                      | the end of its lease; ended: when; else when it   |         |
+|           |                      | was made                                          |         |
 | interrupt | pending, resolved, … | when it expires, or a time that never comes       | pid     |
 | session   | running or ended     | when it has been idle for too long                | user    |
 | envelope  |                      | when it was last changed                          | user    |
@@ -130,6 +132,8 @@ class Kind(Generic[T]):
 
 
 def _rank_of_process(process: KernelProcess) -> int:
+    if process.state is ProcessState.READY and process.interrupt is not None:
+        return NEVER
     if process.state is ProcessState.READY:
         return ready_rank(AGING, process.priority, process.ready_ms or 0)
     if process.state is ProcessState.RUNNING:

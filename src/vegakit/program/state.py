@@ -370,14 +370,15 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
 class Bounds(Struct, frozen=True):
     """Bounds against runaway programs. `depth`, `width` and `living` bound what processes spawn;
     the host, which a person wrote, may spawn more. For processes that answer one message only
-    `depth` is bounded. `repeats` is how often one send may make the same tool call, `slice` how
-    much fuel a compiled program uses before other processes have their turn. `window` is how many
-    speculative calls it may have, and `ceiling` the cap on the whole program that is held
-    elsewhere. `raised` is what a person added to its budgets when the run was resumed: a cap that
-    was used up by interrupted calls must not stop the run for ever. `paid_repeats` is the pool of a
-    quoted program in percent of its sends; None is the rule of runs from before there was one: only
-    each agent's own `retry` bounds them. `sends` are those of the program that the host runs, by
-    its quote with its arguments; None where the program itself says how many there are."""
+    `depth` is bounded. `repeats` is how often one send may make the same tool call, unless its turn
+    compares results, as those of the coding agent do; `slice` how much fuel a compiled program uses
+    before other processes have their turn. `window` is how many speculative calls it may have, and
+    `ceiling` the cap on the whole program that is held elsewhere. `raised` is what a person added
+    to its budgets when the run was resumed: a cap that was used up by interrupted calls must not
+    stop the run for ever. `paid_repeats` is the pool of a quoted program in percent of its sends;
+    None is the rule of runs from before there was one: only each agent's own `retry` bounds them.
+    `sends` are those of the program that the host runs, by its quote with its arguments; None where
+    the program itself says how many there are."""
 
     depth: int = 5
     width: int = 50

@@ -31,7 +31,7 @@ from vegakit.sage.patches import PATCHED_PATH
 from vegakit.sage.sessions import SageRecord
 from vegakit.sdk import Ask, Runtime
 
-_MOST_STEPS, _MOST_CALLS = 400, 4_000
+_MOST_STEPS = _MOST_CALLS = 4_000
 """Far beyond what a task needs: what ends a turn is its budget, or that it goes in a circle."""
 _SAME_RESULTS = 5
 """A test that is run again after each edit may fail alike a few times; an agent that learns nothing

@@ -17,7 +17,7 @@ they are refused before any path is asked, and bring no evidence. After a run th
 |-------------|-------------|----------------------------------------------------------------------|
 | holds       | holds       | they are compared                                                    |
 | holds       | breaks it   | a breach: a difference, and the candidate is demoted before the next |
-|             |             | call, also where the reference is noisy                              |
+|             |             | call, also where the reference is noisy, and not promoted again      |
 | breaks it   | holds       | nothing is said of the candidate; a caller gets the reference's error|
 | breaks it   | breaks it   | where the candidate answered, a breach; a caller gets the reference's|
 

@@ -86,6 +86,12 @@ class RolloutStatus(Struct, frozen=True):
     rule: RolloutRule
     at_ms: int
     differences: tuple[KeptDifference, ...] = ()
+    breaches: int = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether no evidence promotes it."""
+        return bool(self.held_because or self.breaches)
 
 
 class FoundRollout(NamedTuple):
@@ -203,6 +209,7 @@ class StoredRollouts:
             machine.rule,
             record.at_ms,
             tuple((await load_differences(found.store, key))[0]),
+            evidence.breaches,
         )
 
     async def decide(

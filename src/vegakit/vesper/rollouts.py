@@ -216,7 +216,8 @@ class RolledOut(Generic[P, T]):
     async def decide(
         self, action: PersonAction, who: str, reason: str = "", input_class: str = ""
     ) -> StageChange | None:
-        """Promote, demote or stop the rollout, whatever the evidence says."""
+        """Promote, demote or stop the rollout, whatever the evidence says. A candidate that broke
+        its contract is not promoted to answer calls: that raises `UserError`."""
         evidence = await self._evidence_of(input_class)
         return await evidence.record(PersonDecided(action, who, reason))
 
@@ -250,7 +251,8 @@ class RolledOut(Generic[P, T]):
         if agrees is None:
             await self._close(call)
         else:
-            await self._record(call, Compared(agrees, source=InputSource.GENERATED))
+            event = Compared(agrees, source=InputSource.GENERATED, is_breach=is_breach(candidate))
+            await self._record(call, event)
         return CheckedInput.of(agrees, reference, candidate)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
