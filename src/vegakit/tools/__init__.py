@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         McpServer as McpServer,
         mcp_server as mcp_server,
     )
-    from vegakit.tools.openat import folder_mark as folder_mark
+    from vegakit.tools.openat import folder_mark as folder_mark, write_output as write_output
     from vegakit.tools.protected_names import is_protected as is_protected
     from vegakit.tools.sandbox import SandboxLimits as SandboxLimits
     from vegakit.tools.sandbox.quarantine import (
@@ -76,7 +76,7 @@ __getattr__, __dir__ = lazy_exports(
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
-        "openat": "folder_mark",
+        "openat": "folder_mark write_output",
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
         "sandbox.quarantine": "is_stub remove_left_stubs",
