@@ -19,7 +19,6 @@ other files, and it runs only if all settings are on the list of harmless ones.
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from msgspec import Struct
@@ -125,6 +124,8 @@ class _Repository(Struct, frozen=True):
             raise UserError(
                 f"git took longer than {_PATIENCE_S} s; look at it: git status"
             ) from None
+        except UserError as error:
+            raise _refusal(str(error)) from error
         if ran.returncode == _NO_PROGRAM:
             raise UserError("git is not installed, and worktrees are made by it; install it")
         return ran
@@ -154,8 +155,6 @@ def _repository(folder: Path, data: Path) -> _Repository:
     start = git_root(folder.resolve())
     if start is None:
         raise UserError(f"{folder} is in no git repository, so it has no worktrees; type: git init")
-    if sys.platform != "linux":
-        raise _refusal("Vega runs it in a sandbox, and has one for this on Linux only")
     root = _common_folder(start).parent
     place = data / "worktrees" / f"{root.name[:40]}-{digest128(str(root))[:8]}"
     repository = _Repository(root, place.resolve())

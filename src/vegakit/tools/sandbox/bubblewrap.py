@@ -427,7 +427,7 @@ def run_confined(
     write to, and nothing else, no network and no variable of ours. It starts in the first. The
     folders are not guarded: that is for commands of an agent, which more commands follow."""
     if sys.platform != "linux":
-        raise UserError("it would run in a sandbox, which Vega has for this on Linux only")
+        raise UserError("it runs in a sandbox only, which Vega has for this on Linux")
     limits = SandboxLimits(cpu_s=wall_s, memory_bytes=4 << 30, file_bytes=1 << 40)
     with _found_filter().open("rb") as rules:
         wrapped = [
