@@ -234,7 +234,7 @@ def test_git_runs_no_program_of_the_repository(mode: str, tmp_path: Path) -> Non
         script.chmod(0o755)
         for hook in ("pre-commit", "post-checkout", "post-index-change", "post-commit"):
             (it.folder / ".git/hooks" / hook).symlink_to(script)
-        names = "core.fsmonitor core.pager diff.external core.editor gpg.program pager.log"
+        names = "core.fsmonitor core.pager core.editor core.sshCommand gpg.program"
         at_terminal(it, "; ".join(f"git config {name} {script}" for name in names.split()))
         at_terminal(it, "git config commit.gpgsign true")
         (it.folder / "a.py").write_text("changed\n")
@@ -249,6 +249,9 @@ def test_git_runs_no_program_of_the_repository(mode: str, tmp_path: Path) -> Non
     [
         ("filter.x.clean 'touch ran'", "", r"filter\.x\.clean"),
         ("diff.x.textconv 'touch ran'", "* diff=x", r"diff\.x\.textconv"),
+        ("diff.external 'touch ran'", "", r"diff\.external"),
+        ("hook.x.event reference-transaction", "", r"hook\.x\.event"),
+        ("remote.origin.promisor true", "", r"remote\.origin\.promisor"),
         ("include.path ../more", "", r"include\.path"),
         ("user.name x", "a.py filter=lfs", "a.py goes through a filter"),
     ],
@@ -264,6 +267,28 @@ def test_git_refuses_a_repository_that_runs_programs(
         it.events("-p", "Go.")
         assert all(re.search(told, one) for one in said(it)), said(it)
         assert not (it.folder / "ran").exists()
+
+
+def test_git_adds_nothing_by_the_settings_of_a_submodule(tmp_path: Path) -> None:
+    """Git would look into it by running git again, where its filter is. Names with odd bytes, in
+    settings and of files, hide nothing of that."""
+    looks = [git("add", "-A"), git("commit", "-m", "x"), git("show", "--stat")]
+    with scene(tmp_path, [*map(calls, looks), "Done."]) as it:
+        repository(it)
+        inner = it.folder / "sub"
+        at_terminal(it, "git init -q sub; git config user.name $(printf 'A\\001B'); touch b.py")
+        (it.folder / "c\x01.py").touch()
+        (inner / ".gitattributes").write_text("* filter=x\n")
+        (inner / "a").write_text("a")
+        who = "-c user.name=A -c user.email=a@b.c"
+        at_terminal(
+            it, f"git -C sub add .; git -C sub {who} commit -qm s; git add sub 2> /dev/null"
+        )
+        at_terminal(it, f"git commit -qm sub; git -C sub config filter.x.clean 'touch {inner}/ran'")
+        (inner / "a").write_text("b")
+        it.events("-p", "Go.")
+        assert not (inner / "ran").exists(), said(it)
+        assert "2 files changed" in said(it)[-1]
 
 
 async def test_settings_and_hooks_of_a_repository_stay(tmp_path: Path) -> None:

@@ -78,6 +78,26 @@ def test_a_repository_that_would_run_programs_has_no_worktrees(tmp_path: Path) -
         assert "filter.evil.smudge" in ran.stderr
 
 
+def test_without_a_sandbox_there_are_no_worktrees(tmp_path: Path) -> None:
+    """Inside of one that allows no other, git does not run, and the error says what to type."""
+    with scene(tmp_path, "never") as it:
+        repository(it)
+        outer = ("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--")
+        words = (sys.executable, "-m", "vegakit", "code", "--worktree", "w", "-p", "Go.")
+        ran = subprocess.run(
+            [*outer, *words],
+            cwd=it.folder,
+            env=it.environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 1
+        assert "bubblewrap cannot make a sandbox here" in ran.stderr
+        assert "git worktree add ../NAME" in ran.stderr
+        assert "vega/w" not in git(it.folder, "branch", "--list")
+
+
 def test_an_export_tells_what_sub_agents_did(tmp_path: Path) -> None:
     script = {
         "find": [calls(("grep", {"pattern": "x"})), "found"],

@@ -192,17 +192,13 @@ def build_command(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.vgb")
     chosen = parser.parse_args(arguments)
     from vegakit.lang import to_vgb
+    from vegakit.tools import write_output
 
     made = compiled_at(chosen.file)
     if made is None:
         return 1
     output: Path = chosen.output or chosen.file.with_suffix(".vgb")
-    try:
-        output.write_bytes(to_vgb(made[0]))
-    except OSError as error:
-        raise UserError(
-            f"cannot write {output}: {error.strerror}; give -o a file in a folder that is there"
-        ) from None
+    write_output(output, to_vgb(made[0]), "give -o a file in a folder that is there")
     print(f"{output}: {output.stat().st_size:,} bytes; run it with: vega run {output}")
     return 0
 

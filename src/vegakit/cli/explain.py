@@ -12,9 +12,9 @@ from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.cli.look import PIPE, Look, look_of, one_line, print_json
 from vegakit.cli.main import CommandParser
-from vegakit.errors import UserError
 from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
 from vegakit.sdk import code_run_by
+from vegakit.tools import write_output
 
 _TITLES = {
     "reads": "reads files",
@@ -41,7 +41,9 @@ def explain_command(arguments: Sequence[str]) -> int:
     elif chosen.dot:
         print(as_dot(flows))
     elif chosen.svg is not None:
-        _write(chosen.svg, as_svg(flows))
+        advice = "give --svg a file in a folder that is there"
+        write_output(chosen.svg, as_svg(flows).encode(), advice)
+        print(f"{one_line(str(chosen.svg))} is written")
     else:
         _print_all(flows, manifest, found.source.name, loaded)
     return 0
@@ -59,17 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     way.add_argument("--dot", action="store_true", help="for Graphviz")
     way.add_argument("--json", action="store_true", help="for machines")
     return parser
-
-
-def _write(path: Path, drawn: str) -> None:
-    try:
-        path.write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UserError(
-            f"cannot write {path}: {why}; give --svg a file in a folder that is there"
-        ) from error
-    print(f"{one_line(str(path))} is written")
 
 
 def _print_all(

@@ -51,6 +51,7 @@ from vegakit.errors import CapabilityDenied, SettingsError, UserError
 from vegakit.host import as_audit
 from vegakit.policy import Grant
 from vegakit.store import RecordStore, open_records
+from vegakit.tools import write_output
 from vegakit.vesper import (
     DirectPath,
     Divergence,
@@ -209,12 +210,7 @@ def _compile(chosen: argparse.Namespace) -> int:
     node = load_node(chosen.file)
     source = python_source(node.program, chosen.file.name)
     if chosen.output is not None:
-        try:
-            chosen.output.write_text(source, encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"{chosen.output} cannot be written: {error.strerror}; choose another file"
-            ) from error
+        write_output(chosen.output, source.encode(), "choose another file")
     if chosen.json:
         print_json({"node_id": node.program.node_id, "source": source})
     elif chosen.output is None:

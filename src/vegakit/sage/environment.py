@@ -76,9 +76,9 @@ def _git_state(folder: Path) -> str:
     if root is None:
         return ""
     place = root / ".git"
-    if linked := _GIT_FOLDER.fullmatch(_small_file(place)):
+    if linked := _GIT_FOLDER.fullmatch(small_file(place)):
         place = root / linked[1]  # of a second work tree, or of a submodule
-    head = _small_file(place / "HEAD")
+    head = small_file(place / "HEAD")
     if branch := _BRANCH.fullmatch(head):
         commit = _commit_of(place, f"refs/heads/{branch[1]}")
         state = f"branch {branch[1]}, " + (f"at {commit[:10]}" if commit else "no commit yet")
@@ -94,14 +94,14 @@ def _git_state(folder: Path) -> str:
 def _commit_of(place: Path, ref: str) -> str:
     if ".." in ref:
         return ""
-    if found := _COMMIT.fullmatch(_small_file(place / ref)):
+    if found := _COMMIT.fullmatch(small_file(place / ref)):
         return found[1]
-    packed = _small_file(place / "packed-refs", _MOST_PACKED)
+    packed = small_file(place / "packed-refs", _MOST_PACKED)
     rows = (row.partition(" ") for row in packed.splitlines())
     return next((commit for commit, _, name in rows if name == ref and _COMMIT.match(commit)), "")
 
 
-def _small_file(path: Path, most: int = _MOST_READ) -> str:
+def small_file(path: Path, most: int = _MOST_READ) -> str:
     """Return the beginning of a plain file, or nothing: what is there may be a link, a pipe or a
     folder."""
     try:

@@ -3,9 +3,17 @@ beside what is open in the first.
 
     vega code --worktree NAME ─▶ DATA/worktrees/REPOSITORY/NAME, branch vega/NAME ─▶ its sessions
 
-Git is run here outside of the sandbox, as it writes to two folders; so it is run as the tool `git`
-runs it: no hooks, no settings of the user, and a repository whose settings name a program that a
-checkout would start is refused.
+Somebody else may have made the repository. So git runs in a sandbox, without network and without
+hooks, that holds the `.git` of the repository and the folder of its worktrees and none of your
+other files, and it runs only if all settings are on the list of harmless ones.
+
+| danger                                       | why it comes to nothing                           |
+|----------------------------------------------|---------------------------------------------------|
+| a setting, or a hook, that names a program   | refused, or turned off (`git_settings`)           |
+| settings that include others                 | refused by their name                             |
+| a `.git` that leads to another repository    | refused, unless that one names it as its worktree |
+| links in `.git`, to have git write elsewhere | nothing else is there in the sandbox              |
+| objects that are missing, to be fetched      | there is no network, and no protocol is allowed   |
 """
 
 import os
@@ -15,16 +23,20 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vegakit.config import carry_trust, environment_with
+from vegakit.config import carry_trust
 from vegakit.errors import UserError
+from vegakit.policy import sanitise
 from vegakit.records import digest128
-from vegakit.sage.environment import git_root
-from vegakit.sage.tools.git import GIT_OPTIONS, GIT_PROGRAMS, GIT_VARIABLES
+from vegakit.sage.environment import git_root, small_file
+from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
+from vegakit.tools import run_confined
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _BRANCH = "vega/"
 _PATIENCE_S = 120
 _SHOWN = 300
+_NO_PROGRAM = 127
+_LONGEST_PATH = 4096
 
 
 class Worktree(Struct, frozen=True):
@@ -41,111 +53,147 @@ class Worktree(Struct, frozen=True):
 def open_worktree(folder: Path, name: str, data: Path) -> Worktree:
     """Return the worktree of this name, made if there is none; without a name a new one is made,
     with the first free name."""
-    root = _repository(folder)
-    place = _place(root, data)
+    repository = _repository(folder, data)
     if name and not _NAME.fullmatch(name):
         raise UserError(
             f"{name[:80]!a} cannot be the name of a worktree; take small letters, digits and "
             "hyphens, 40 at most, such as fix-login"
         )
-    known = {one.name for one in list_worktrees(folder, data)}
+    known = {one.name for one in _worktrees_of(repository)}
     if not name:
         name = next(f"w{n}" for n in range(1, len(known) + 2) if f"w{n}" not in known)
-    made, branch = place / name, f"{_BRANCH}{name}"
+    made = repository.place / name
+    branch = f"{_BRANCH}{name}"
     if name not in known:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        has_branch = not _git(
-            root, "rev-parse", "-q", "--verify", f"refs/heads/{branch}"
-        ).returncode
+        repository.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wanted = ("rev-parse", "-q", "--verify", f"refs/heads/{branch}")
+        has_branch = not repository.git(*wanted).returncode
         words = [str(made), branch] if has_branch else ["-b", branch, str(made)]
-        _done(root, "worktree", "add", "-q", *words)
-        carry_trust(root, made)
+        repository.run("worktree", "add", "-q", *words)
+        carry_trust(repository.root, made)
     return Worktree(name, str(made), branch)
 
 
 def list_worktrees(folder: Path, data: Path) -> list[Worktree]:
     """Return the worktrees of the repository that were made here, by name."""
-    root = _repository(folder)
-    place = _place(root, data).resolve()
-    listed = _done(root, "worktree", "list", "--porcelain", "-z").split("\0")
-    paths = [
-        Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")
-    ]
-    ours = sorted(path for path in paths if path.resolve().parent == place and path.is_dir())
-    return [_looked_at(root, path) for path in ours]
+    return _worktrees_of(_repository(folder, data))
 
 
 def remove_worktree(folder: Path, name: str, data: Path) -> Worktree:
     """Remove a worktree that has no changes which no commit has. Its branch stays while it has
     commits of its own."""
-    found = {one.name: one for one in list_worktrees(folder, data)}
+    repository = _repository(folder, data)
+    found = {one.name: one for one in _worktrees_of(repository)}
     if name not in found:
         known = ", ".join(found) or "none"
         raise UserError(f"there is no worktree {name[:80]!a}; there are: {known}")
-    one, root = found[name], _repository(folder)
+    one = found[name]
     if one.changed:
         raise UserError(
             f"{one.changed} files of the worktree {name} have changes that no commit has, so it is "
             f"not removed; commit them, or take them back: cd {one.folder} && git status"
         )
-    _done(root, "worktree", "remove", one.folder)
+    repository.run("worktree", "remove", one.folder)
     if not one.commits:
-        _done(root, "branch", "-q", "-D", one.branch)
+        repository.run("branch", "-q", "-D", one.branch)
     return one
 
 
-def _looked_at(root: Path, path: Path) -> Worktree:
+class _Repository(Struct, frozen=True):
+    """A repository whose settings were looked at. `place` is the folder of its worktrees."""
+
+    root: Path
+    place: Path
+
+    def run(self, *words: str, folder: Path | None = None) -> str:
+        """Return what git says, or raise `UserError` with its error."""
+        ran = self.git(*words, folder=folder)
+        if ran.returncode:
+            said = sanitise(" ".join(ran.stderr.decode(errors="replace").split())[:_SHOWN])
+            raise UserError(f"git {words[0]} failed: {said}; look at it: cd {folder or self.root}")
+        return os.fsdecode(ran.stdout)
+
+    def git(self, *words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[bytes]":
+        """Run git in the sandbox, in the folder of the repository or in another."""
+        options = [word for option in GIT_OPTIONS for word in ("-c", option)]
+        command = ["env", *GIT_VARIABLES, "git", "-C", str(folder or self.root), *options, *words]
+        seen = [each for each in (self.root / ".git", self.place) if each.is_dir()]
+        try:
+            ran = run_confined(command, seen, _PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise UserError(
+                f"git took longer than {_PATIENCE_S} s; look at it: git status"
+            ) from None
+        except UserError as error:
+            raise _refusal(str(error)) from error
+        if ran.returncode == _NO_PROGRAM:
+            raise UserError("git is not installed, and worktrees are made by it; install it")
+        return ran
+
+
+def _worktrees_of(repository: _Repository) -> list[Worktree]:
+    listed = repository.run("worktree", "list", "--porcelain", "-z").split("\0")
+    paths = [
+        Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")
+    ]
+    ours = sorted(path for path in paths if path.parent == repository.place and path.is_dir())
+    return [_looked_at(repository, path) for path in ours]
+
+
+def _looked_at(repository: _Repository, path: Path) -> Worktree:
     branch = f"{_BRANCH}{path.name}"
-    changed = _done(path, "status", "--porcelain", "-z", "--no-renames").split("\0")
-    commits = _git(root, "rev-list", "--count", f"HEAD..{branch}").stdout.strip()
+    look = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
+    changed = repository.run(*look, folder=path).split("\0")
+    commits = repository.git("rev-list", "--count", f"HEAD..{branch}").stdout.strip()
     return Worktree(
         path.name, str(path), branch, len([one for one in changed if one]), int(commits or 0)
     )
 
 
-def _place(root: Path, data: Path) -> Path:
-    return data / "worktrees" / f"{root.name[:40]}-{digest128(str(root))[:8]}"
-
-
-def _repository(folder: Path) -> Path:
-    """Return the folder of the repository itself, also from a worktree of it."""
-    root = git_root(folder.resolve())
-    if root is None:
+def _repository(folder: Path, data: Path) -> _Repository:
+    """Return the repository of a folder, also from a worktree of it."""
+    start = git_root(folder.resolve())
+    if start is None:
         raise UserError(f"{folder} is in no git repository, so it has no worktrees; type: git init")
-    named = _git(root, "config", "--local", "--no-includes", "--list", "--name-only", "-z").stdout
-    if found := [key for key in named.split("\0") if GIT_PROGRAMS.fullmatch(key)]:
-        raise UserError(
-            f"the settings of this repository name a program or other settings ({found[0]}), which "
-            "is not run here; make the worktree yourself: git worktree add ../NAME, then run vega "
-            "code there"
+    root = _common_folder(start).parent
+    place = data / "worktrees" / f"{root.name[:40]}-{digest128(str(root))[:8]}"
+    repository = _Repository(root, place.resolve())
+    settings = root / ".git" / "config"
+    listed = repository.run("config", "--file", str(settings), "--no-includes", "--list", "-z")
+    if refused := find_refused_setting([entry for entry in listed.split("\0") if entry]):
+        raise _refusal(
+            f"{settings} has the setting {refused[:_SHOWN]}, because of which git could run a "
+            "program or reach other files"
         )
-    common = _done(root, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()
-    return Path(common).parent
+    return repository
 
 
-def _git(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    options = [word for option in GIT_OPTIONS for word in ("-c", option)]
-    named = (one.partition("=") for one in GIT_VARIABLES)
-    variables = {name: value for name, _, value in named}
-    try:
-        return subprocess.run(  # noqa: S603  (words of ours, and names that were checked)
-            ["git", "-C", str(folder), *options, *words],  # noqa: S607
-            env=environment_with(variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_PATIENCE_S,
-        )
-    except FileNotFoundError:
-        raise UserError("git is not installed, and worktrees are made by it; install it") from None
-    except subprocess.TimeoutExpired:
-        raise UserError(f"git took longer than {_PATIENCE_S} s; look at it: git status") from None
+def _common_folder(root: Path) -> Path:
+    """Return the `.git` that holds the repository of a folder. From a worktree it lies elsewhere,
+    and must name that worktree: else whoever made the folder chose a repository of yours for it."""
+    place = root / ".git"
+    if place.is_dir() and not place.is_symlink():
+        if os.path.lexists(place / "commondir"):
+            raise _refusal(f"{place / 'commondir'} leads to another repository")
+        return place
+    linked = _path_in(place, "gitdir: ")
+    common = linked.parent.parent
+    names_it = _path_in(linked / "gitdir") == place and _path_in(linked / "commondir") == common
+    if not names_it or linked != common / "worktrees" / linked.name or common.name != ".git":
+        raise _refusal(f"{place} leads to {linked}, which does not name it as its worktree")
+    return _common_folder(common.parent)
 
 
-def _done(folder: Path, *words: str) -> str:
-    ran = _git(folder, *words)
-    if ran.returncode:
-        said = " ".join(ran.stderr.split())[:_SHOWN]
-        raise UserError(f"git {words[0]} failed: {said}; look at it: cd {os.fspath(folder)}")
-    return ran.stdout
+def _path_in(file: Path, begin: str = "") -> Path:
+    """Return the path that a small file of git holds; the file itself if it holds none."""
+    line = small_file(file, _LONGEST_PATH).rstrip("\n")
+    if not line.startswith(begin) or "\0" in line:
+        return file
+    return Path(os.path.realpath(file.parent / line.removeprefix(begin)))
+
+
+def _refusal(why: str) -> UserError:
+    return UserError(
+        f"git is not run on this repository: {sanitise(why)}; if you trust the repository, make "
+        "the worktree yourself: git worktree add ../NAME, then run vega code there"
+    )

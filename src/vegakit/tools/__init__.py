@@ -43,9 +43,10 @@ if TYPE_CHECKING:
         McpServer as McpServer,
         mcp_server as mcp_server,
     )
-    from vegakit.tools.openat import folder_mark as folder_mark
+    from vegakit.tools.openat import folder_mark as folder_mark, write_output as write_output
     from vegakit.tools.protected_names import is_protected as is_protected
     from vegakit.tools.sandbox import SandboxLimits as SandboxLimits
+    from vegakit.tools.sandbox.bubblewrap import run_confined as run_confined
     from vegakit.tools.sandbox.quarantine import (
         is_stub as is_stub,
         remove_left_stubs as remove_left_stubs,
@@ -76,9 +77,10 @@ __getattr__, __dir__ = lazy_exports(
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
-        "openat": "folder_mark",
+        "openat": "folder_mark write_output",
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
+        "sandbox.bubblewrap": "run_confined",
         "sandbox.quarantine": "is_stub remove_left_stubs",
         "tool_files": "CommandPlace ToolFile command_tool",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",

@@ -1,6 +1,7 @@
 """Folders and files opened by descriptor, so that no link and no swap leads out of the root."""
 
 import ctypes
+import errno
 import os
 import secrets
 import stat
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from vegakit.errors import CapabilityDenied, ToolFailed
+from vegakit.errors import CapabilityDenied, ToolFailed, UserError
 
 # Folders below a root, opened so that no link and no swap leads out of it.
 #
@@ -145,6 +146,35 @@ def replace_file(folder: int, name: str, content: bytes, mode: int | None) -> No
         with suppress(FileNotFoundError):
             os.unlink(fresh, dir_fd=folder)
         raise
+
+
+def write_output(path: Path, content: bytes, advice: str) -> None:
+    """Write what a command made to the file that it is for, in one step. A folder that somebody
+    else made may hold a link of that name: what it leads to stays as it is. `advice` is what to
+    type if the file cannot be written."""
+    try:
+        folder = os.open(path.parent, flags("O_RDONLY O_DIRECTORY O_CLOEXEC"))
+        try:
+            replace_file(folder, path.name, content, _mode_of_plain(folder, path.name))
+        finally:
+            os.close(folder)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserError(f"cannot write {path}: {why}; {advice}") from error
+
+
+def _mode_of_plain(folder: int, name: str) -> int | None:
+    """Raises OSError if something has this name that is not a plain file which may be written."""
+    try:
+        mode = lstat_at(folder, name).st_mode
+    except FileNotFoundError:
+        return None
+    kind = kind_by_mode(mode)
+    if kind is not FileKind.FILE:
+        raise OSError("it is no plain file" if kind is FileKind.OTHER else f"it is a {kind}")
+    if not mode & 0o222:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return stat.S_IMODE(mode) & 0o777
 
 
 def _put(file: int, content: bytes) -> None:

@@ -53,6 +53,7 @@ from vegakit.contracts import (
     walk,
 )
 from vegakit.errors import UserError, did_you_mean
+from vegakit.tools import write_output
 from vegakit.vesper.node_files import NodeFile
 from vegakit.vesper.node_host import HIDDEN, shown_inputs, shown_outcome
 from vegakit.vesper.node_paths import (
@@ -128,12 +129,8 @@ def read_trace(path: Path) -> NodeTrace:
 
 def write_trace(trace: NodeTrace, path: Path) -> None:
     """Write a trace, or raise a `UserError`."""
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(trace), indent=1) + b"\n")
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror}; choose another file"
-        ) from error
+    text = msgspec.json.format(msgspec.json.encode(trace), indent=1) + b"\n"
+    write_output(path, text, "choose another file")
 
 
 def given_openly(value: Any, what: str) -> Any:  # noqa: ANN401

@@ -22,6 +22,7 @@ from msgspec import Struct, to_builtins
 
 from vegakit.errors import SettingsError, UserError, did_you_mean
 from vegakit.records import digest128
+from vegakit.tools import write_output
 from vegakit.vesper.node_files import NodeFile, find_nodes, load_node
 
 LOCK_NAME = "nodes.lock"
@@ -344,14 +345,8 @@ class NodeRepository:
 
     def write_lock(self) -> Path:
         """Write the lock of the folder as it is now."""
-        try:
-            self.lock_path.write_bytes(
-                msgspec.json.format(msgspec.json.encode(self.locked()), indent=2) + b"\n"
-            )
-        except OSError as error:
-            raise UserError(
-                f"{self.lock_path} cannot be written: {error.strerror}; make the folder writable"
-            ) from error
+        lock = msgspec.json.format(msgspec.json.encode(self.locked()), indent=2) + b"\n"
+        write_output(self.lock_path, lock, "make the folder writable")
         return self.lock_path
 
     def problems(self) -> list[UserError]:

@@ -5,23 +5,24 @@
 | danger                                  | why it comes to nothing                              |
 |-----------------------------------------|------------------------------------------------------|
 | hooks, fsmonitor, pager, editor, gpg    | turned off by options, which win over settings       |
-| filters, external diffs, merge drivers  | a repository whose settings name one is refused      |
+| any other setting, known or not         | refused unless it is on the list of harmless ones    |
 | the settings of the user                | not read, but for the name and address of commits    |
+| a submodule, with settings of its own   | left out of what is added or restored                |
 | a new hook or setting                   | frozen in the sandbox, also for `commit` and its like |
 | push, fetch, and what else leaves       | refused; there is no network in the sandbox          |
 | files that hold secrets                 | empty in the sandbox, and left out of what is added  |
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from vegakit.errors import ToolFailed
 from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
 from vegakit.ports import CommandResult
+from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
 from vegakit.sage.tools.workspace import EXEC, TEXT, SageTool, Workspace, spec_of
 from vegakit.sage.undo.windows import Reach
 from vegakit.tools import ToolArgumentsError, ToolRights, is_protected
@@ -71,30 +72,25 @@ _COMMANDS = {
     "stash": _Command(writes=True, refused="-p --patch -a --all -u --include-untracked"),
 }
 _REFUSED = "-C --exec-path --upload-pack --receive-pack --ext-diff --textconv --git-dir --work-tree"
-GIT_OPTIONS = (
-    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null"),
-    *("core.pager=cat", "core.editor=false", "core.sshCommand=false", "protocol.allow=never"),
-    *("commit.gpgSign=false", "tag.gpgSign=false", "gpg.program=false", "color.ui=false"),
-    *("branch.autoSetupMerge=false", "gc.auto=0", "maintenance.auto=false", "diff.external="),
-    *("submodule.recurse=false", "core.untrackedCache=false", "interactive.diffFilter=false"),
-)
-GIT_VARIABLES = (
-    *("GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0"),
-    *("GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false"),
-)
 _LOOK = """
-"$@" config --local --list --name-only -z && printf '\\001' &&
-"$@" ls-files -z -- . ':(exclude,attr:!filter)' && printf '\\001' &&
-"$@" ls-files -z -co --exclude-standard
+"$@" config --local --no-includes --list -z && printf '\\0' &&
+"$@" ls-files -z -- . ':(exclude,attr:!filter)' && printf '\\0' &&
+"$@" ls-files -z -s | { grep -z '^160000' || true; } && printf '\\0' &&
+"$@" ls-files -z -co --exclude-standard && printf '\\0'
 """
-"""The names of settings, files with a filter, and files that are there or not ignored."""
+"""The settings, files with a filter, submodules, and files that are there or not ignored. No entry
+is empty, so an empty one ends each list, whatever bytes the others hold."""
 _WITH_VALUE = ("-m", "--message", "--author", "--date")
-GIT_PROGRAMS = re.compile(
-    r"(filter|include|includeif|trailer|submodule\..*\.update)\b.*"
-    r"|extensions\.(?!objectformat$|refstorage$).*"
-    r"|diff\..+\.(command|textconv)|merge\..+\.driver|core\.(alternaterefscommand|worktree)"
-)
-"""Settings that name a program, or other settings, and that no option turns off."""
+
+
+class _Look(NamedTuple):
+    """What is left out of commands. `protected` files are empty in the sandbox, or only guard a
+    name, so they are neither to be seen nor added. In the folder of a submodule git would run git
+    again, by settings of the submodule, which nobody has looked at: a command that may write to
+    the repository does not go there."""
+
+    protected: list[str]
+    submodules: list[str]
 
 
 class GitTools:
@@ -127,15 +123,15 @@ class GitTools:
             raise ToolFailed(
                 "the workspace holds no repository of its own; make one by `git init` at a terminal"
             )
-        out_of_reach = await self._look()
+        look = await self._look()
         name, *rest = given.args
-        if name == "stash" and (tracked := await self._tracked(out_of_reach)):
+        if name == "stash" and (tracked := await self._tracked(look.protected)):
             raise ToolFailed(
                 f"{sanitise(tracked)} is out of reach, and a stash would take it along; leave "
                 "stashes to the person"
             )
-        left_out = out_of_reach if command.excludes else []
-        args = [name, *command.first, *_with_excludes(rest, left_out)]
+        left_out = look.protected + (look.submodules if command.writes else [])
+        args = [name, *command.first, *_with_excludes(rest, left_out if command.excludes else [])]
         if not command.writes:
             ran = await self._run(args)
         else:
@@ -162,26 +158,28 @@ class GitTools:
             *("git", "--no-pager", *options),
         ]
 
-    async def _look(self) -> list[str]:
-        """Refuse a repository that would have git run programs, and return the files that a command
-        finds empty, or that only guard a name: as they are in the sandbox they are neither to be
-        seen nor added."""
+    async def _look(self) -> _Look:
+        """Return what is left out of commands, or refuse a repository with settings that are not on
+        the list."""
         looked = await self._workspace.in_sandbox(["sh", "-c", _LOOK, "sh", *self._prefix()])
         if looked.exit_code:
             raise ToolFailed(f"git: {looked.stderr.strip()[:300]}; look at it at a terminal")
-        settings, filtered, listed = (part.split("\0") for part in looked.stdout.split("\1"))
-        if named := [key for key in settings if GIT_PROGRAMS.fullmatch(key)]:
+        entries = iter(looked.stdout.split("\0"))
+        settings, filtered, links, names = (list(iter(entries.__next__, "")) for _ in range(4))
+        if refused := find_refused_setting(settings):
             raise ToolFailed(
-                f"the settings of this repository name a program or other settings ({named[0]}), "
-                "which this tool does not run; look with git in the shell tool, where .git is "
-                "read-only, and leave commits to the person"
+                f"this repository has the setting {sanitise(refused[:80])}, because of which git "
+                "could run a program or reach outside of the workspace, so this tool does not run "
+                "git; look with git in the shell tool, where .git is read-only, and leave commits "
+                "to the person"
             )
-        if filtered[0]:
+        if filtered:
             raise ToolFailed(
                 f"{sanitise(filtered[0])} goes through a filter of git, such as that of large "
                 "files, which this tool does not run; leave commits to the person"
             )
-        return [name for name in listed if name and is_protected(name)]
+        protected = [name for name in names if is_protected(name)]
+        return _Look(protected, [link.partition("\t")[2] for link in links])
 
     async def _tracked(self, names: list[str]) -> str:
         listed = await self._run(["ls-files", "-z"]) if names else None

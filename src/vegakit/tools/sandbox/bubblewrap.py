@@ -11,6 +11,7 @@ import platform
 import shutil
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import (
     AsyncGenerator,
@@ -253,10 +254,7 @@ class Bubblewrap:
         """Run a command that does nothing, or raise `UserError` with what must be done first."""
         ran = await self.run(["true"], owner="probe")
         if ran.exit_code:
-            said = ran.stderr.strip()
-            known = (hint for words, hint in _HINTS.items() if words in said)
-            hint = next(known, "run `bwrap --unshare-all --ro-bind / / true` to see why")
-            raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
+            raise _cannot_start(ran.stderr)
 
     async def run(
         self,
@@ -355,11 +353,7 @@ class Bubblewrap:
         # Both folders are memory, so together they may not take more than a command may have.
         size = str(min(self._limits.file_bytes, self._limits.memory_bytes // 2))
         workspace = str(self._workspace)
-        yield from _FLAGS
-        yield from _variables({"PATH": self._path, "HOME": _HOME, "LANG": "C.UTF-8"})
-        yield from _system_folders()
-        yield from ("--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")  # noqa: S108
-        yield from ("--dir", _HOME)
+        yield from _system_options(self._path, size)
         yield from _each("--ro-bind", self._readable)
         bind = "--bind" if self._writable else "--ro-bind"
         if self._by_descriptor:
@@ -424,6 +418,52 @@ class Bubblewrap:
 
     def _launch_options(self, found: WorkspaceScan) -> LaunchOptions:
         return LaunchOptions({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
+
+
+def run_confined(
+    argv: Sequence[str], folders: Sequence[Path], wall_s: int
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command of ours on files of others: it sees the system and these folders, which it may
+    write to, and nothing else, no network and no variable of ours. It starts in the first. The
+    folders are not guarded: that is for commands of an agent, which more commands follow."""
+    if sys.platform != "linux":
+        raise UserError("it runs in a sandbox only, which Vega has for this on Linux")
+    limits = SandboxLimits(cpu_s=wall_s, memory_bytes=4 << 30, file_bytes=1 << 40)
+    with _found_filter().open("rb") as rules:
+        wrapped = [
+            *(_found_program(), "--clearenv"),
+            *_system_options(":".join(_PATH), str(1 << 28)),
+            *_each("--bind", folders),
+            *("--chdir", str(folders[0]), *_SEALED, "--seccomp", str(rules.fileno()), "--"),
+            *with_limits(limits, argv),
+        ]
+        ran = subprocess.run(  # noqa: S603  (in a sandbox)
+            wrapped,
+            env={},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=wall_s,
+            pass_fds=(rules.fileno(),),
+        )
+    if ran.returncode and ran.stderr.startswith(b"bwrap: "):
+        raise _cannot_start(ran.stderr.decode(errors="replace"))
+    return ran
+
+
+def _cannot_start(stderr: str) -> UserError:
+    said = stderr.strip()
+    known = (hint for words, hint in _HINTS.items() if words in said)
+    hint = next(known, "run `bwrap --unshare-all --ro-bind / / true` to see why")
+    return UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
+
+
+def _system_options(path: str, size: str) -> Iterator[str]:
+    yield from _FLAGS
+    yield from _variables({"PATH": path, "HOME": _HOME, "LANG": "C.UTF-8"})
+    yield from _system_folders()
+    yield from ("--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--dir", _HOME)
 
 
 def _close_all(descriptors: Iterable[int]) -> None:
