@@ -55,22 +55,25 @@ class SpendWindow(Struct, omit_defaults=True):
         """Return what counts now."""
         return sum(self.slices.values())
 
-    def roll(self, now: int) -> None:
-        """Move on to `now`, and forget what no longer counts."""
+    def roll(self, now: int) -> int:
+        """Move on to `now` and return how much no longer counts."""
         if now < self.ends_ms:
-            return
+            return 0
+        gone = 0
         self.starts_ms, self.ends_ms = self._bounds(now)
         for number in [n for n in self.slices if self._end_of(n) <= now]:
-            del self.slices[number]
+            gone += self.slices.pop(number)
+        return gone
 
-    def add(self, amount: int, at: int) -> None:
-        """Count an amount, unless it gives back a charge that has left."""
+    def add(self, amount: int, at: int) -> int:
+        """Return how much of it counts: all, unless it gives back a charge that has left."""
         if at < self.starts_ms:
             if amount < 0:
-                return
+                return 0
             at = self.ends_ms - 1
         number = at // self._slice_ms() if self.rule.rolling else self.starts_ms
         self.slices[number] = self.slices.get(number, 0) + amount
+        return amount
 
     def _bounds(self, now: int) -> tuple[int, int]:
         if self.rule.rolling:
@@ -90,6 +93,12 @@ class SpendWindow(Struct, omit_defaults=True):
 
     def _slice_ms(self) -> int:
         return _LENGTH_MS[self.rule.period] // _SLICES
+
+
+def windows_of(rule: WindowRule) -> SpendWindow:
+    """Return a window, and beside it those of the other periods of the calendar."""
+    calendar = (WindowRule(period) for period in Period)
+    return SpendWindow(rule, others=[SpendWindow(other) for other in calendar if other != rule])
 
 
 def _month_of(now: int) -> tuple[int, int]:
@@ -113,8 +122,9 @@ def _ms(instant: datetime) -> int:
 # | allow     | admitted                                                       |
 #
 # In a scope with a period, settled is what was charged in the current window; what is reserved
-# counts in every window until it is settled. A scope that was declared with several periods counts
-# in a window of each, and in all it has ever spent, so that no period resets another.
+# counts in every window until it is settled. Such a scope counts by the hour, the day and the month
+# at once, beside all it has ever spent: clients that share it may have different periods, and none
+# resets the window of another.
 
 
 class OnExceed(StrEnum):
@@ -248,20 +258,20 @@ class Scope(Struct):
     def declare(self, rule: ScopeRule, now: int) -> None:
         """Take another rule, and count in its window from now on; what was spent stays.
 
-        A new window begins with what is known to lie in it: all of a shorter period. Where no
-        window says when money was spent, all of it counts once more.
+        The first windows begin with all that was ever spent, since nothing says when that was; a
+        rolling one that is added later with what is known to lie in it.
         """
         self.roll(now)
-        if rule.window is not None and rule.window not in {one.rule for one in self._windows()}:
+        if rule.window is not None and self.window is None:
+            self.window = windows_of(rule.window)
+            self.roll(now)
+            for window in self._windows() if self.spent else ():
+                window.add(self.spent, now)
+        elif rule.window is not None and rule.window not in {w.rule for w in self._windows()}:
             fresh = SpendWindow(rule.window)
             fresh.roll(now)
-            inside = [w.total for w in self._windows() if w.starts_ms >= fresh.starts_ms]
-            if known := max(inside, default=0) if self.window else self.spent:
-                fresh.add(known, now)
-            if self.window is None:
-                self.window = fresh
-            else:
-                self.window.others.append(fresh)
+            fresh.add(max(w.total for w in self._windows() if w.starts_ms >= fresh.starts_ms), now)
+            self._windows()[0].others.append(fresh)
         self.rule, self.cap = rule, rule.cap
         self.settled = self.settled_by(rule.window)
 
@@ -431,7 +441,7 @@ class ScopeTree(Struct):
             _check_part(rule, parent)
         elif parent is not None and not self.by_id[parent].is_open:
             return ScopeClosed(parent)
-        window = SpendWindow(rule.window) if rule.window else None
+        window = windows_of(rule.window) if rule.window else None
         scope = Scope(rule, rule.cap, parent, part, window=window, holder=holder)
         verdict: ScopeAdmission = _RESERVED
         if part and parent is not None and rule.cap is not None:
