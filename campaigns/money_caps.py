@@ -2,9 +2,11 @@
 
     python -m campaigns.money_caps 100      a hundred seeds
 
-Each caller's worst case is a cent and all of it is billed, the cap is a dollar: exactly a hundred
-are admitted, whoever they are. Every 5 ms a sampler reads the scope over a connection of its own:
-settled + reserved is never above the cap. A refusal is legal only while the whole cap is taken.
+Each caller's worst case is a cent and all of it is billed. The processes disagree: the first has a
+cap of a dollar, the others less, and each declares its own for the same scope, in the middle of the
+others' calls. Exactly a hundred are admitted, whoever they are. Every 5 ms a sampler reads the
+scope over a connection of its own: settled + reserved is never above a dollar. A refusal is legal
+only while the whole cap of its own process is taken, and no process spends more than its cap.
 """
 
 import asyncio
@@ -29,6 +31,8 @@ __all__ = ["CAP", "FITTING", "PROCESSES", "ROOT", "Outcome", "call_all", "main",
 
 CAP, WORST_CASE = dollars("$1.00"), dollars("$0.01")
 ROOT = ScopeId("tenant")
+OWN_CAPS = (CAP, dollars("$0.80"), dollars("$0.50"), dollars("$0.20"))
+"""What each process says that may be spent."""
 PROCESSES, CALLERS = 4, 250
 FITTING = CAP // WORST_CASE
 LEASE_MS = 1_000_000
@@ -123,26 +127,43 @@ async def call_all(ledger: Ledger, seed: int, number: int) -> None:
     """One process: says that it is ready, waits for the word, prints what its callers met."""
     holder = HolderId(f"process {number}")
     chance = random.Random(f"{seed}/{number}")
+    rule = ScopeRule(OWN_CAPS[number])
+    await ledger.open(ROOT, rule, 0)
     await ledger.renew(holder, LEASE_MS)
     print("ready", flush=True)
     sys.stdin.readline()
     names = [EffectKey(f"{number}/{caller}") for caller in range(CALLERS)]
-    met = await asyncio.gather(*(_call(ledger, name, holder, chance) for name in names))
+    met = await asyncio.gather(
+        *(_call(ledger, name, holder, rule, chance) for name in names),
+        _declare_again(ledger, rule, chance),
+    )
     await ledger.aclose()
-    print(json.dumps([met.count("admitted"), met.count("wrongly refused")]), flush=True)
+    admitted, wrong = met.count("admitted"), met.count("wrongly refused")
+    wrong += max(0, admitted - OWN_CAPS[number] // WORST_CASE)
+    print(json.dumps([admitted, wrong]), flush=True)
+
+
+async def _declare_again(ledger: Ledger, rule: ScopeRule, chance: random.Random) -> str:
+    for _ in range(10):
+        for _ in range(chance.randrange(10)):
+            await asyncio.sleep(0)
+        await ledger.open(ROOT, rule, 0)
+    return "declared"
 
 
 async def _call_on_file(path: str, seed: int, number: int) -> None:
     await call_all(SqliteLedger(path), seed, number)
 
 
-async def _call(ledger: Ledger, effect: EffectKey, holder: HolderId, chance: random.Random) -> str:
+async def _call(
+    ledger: Ledger, effect: EffectKey, holder: HolderId, rule: ScopeRule, chance: random.Random
+) -> str:
     for _ in range(chance.randrange(50)):
         await asyncio.sleep(0)
-    verdict = await ledger.reserve(effect, 1, ROOT, WORST_CASE, holder, 0)
+    verdict = await ledger.reserve(effect, 1, ROOT, WORST_CASE, holder, 0, rules={ROOT: rule})
     if isinstance(verdict, InsufficientBudget):
         taken = verdict.settled + verdict.reserved
-        return "refused" if taken == CAP else "wrongly refused"
+        return "refused" if taken >= (rule.cap or 0) == verdict.cap else "wrongly refused"
     if not isinstance(verdict, Reserved) or not await ledger.mark_sent(effect, 1):
         return "wrongly refused"
     settling: Any = (

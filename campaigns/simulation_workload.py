@@ -29,6 +29,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import (
     LEASE_MS,
+    NO_RULES,
     Admission,
     Backoff,
     BreakerRule,
@@ -39,6 +40,7 @@ from vegakit.policy import (
     RateRule,
     RestartStrategy,
     RetryRule,
+    ScopeRules,
     Settlement,
 )
 from vegakit.prices import PriceRow, PriceTier, bill, worst_case
@@ -209,9 +211,18 @@ class SimulatedLedger(MemoryLedger):
         *,
         sent: bool = False,
         lease_ms: int = LEASE_MS,
+        rules: ScopeRules = NO_RULES,
     ) -> Admission:
         verdict = await super().reserve(
-            effect, attempt, scope_id, worst_case, holder, now, sent=sent, lease_ms=lease_ms
+            effect,
+            attempt,
+            scope_id,
+            worst_case,
+            holder,
+            now,
+            sent=sent,
+            lease_ms=lease_ms,
+            rules=rules,
         )
         await self._take_time()
         return verdict

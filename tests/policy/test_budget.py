@@ -462,10 +462,10 @@ def test_a_scope_may_be_declared_anew() -> None:
     """Another rule holds from now on; what was spent and reserved stays."""
     b = budget(100)
     reserve(b, 60)
-    b.scopes.declare(ROOT, ScopeRule(Money(50), OnExceed.WARN))
+    b.scopes.ensure(ROOT, ScopeRule(Money(50), OnExceed.WARN), 0)
     assert figures(b) == (0, 60)
     assert reserve(b, 1, OTHER) == Reserved()
-    b.scopes.declare(ROOT, ScopeRule(Money(61)))
+    b.scopes.ensure(ROOT, ScopeRule(Money(61)), 0)
     assert isinstance(reserve(b, 1, EffectKey("third")), InsufficientBudget)
 
 

@@ -30,8 +30,8 @@ def finds_a_difference(machine: type[RuleBasedStateMachine]) -> bool:
     return False
 
 
-def off_by_one(self: Scope, amount, now):
-    return _fits(self, amount - 1, now)
+def off_by_one(self: Scope, amount, now, rule):
+    return _fits(self, amount - 1, now, rule)
 
 
 def keeps_nothing_in_flight(self: Scope) -> int:

@@ -5,7 +5,18 @@ import pytest
 from vegakit.errors import BugError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
-from vegakit.policy import Budget, Reserved, ScopeClosed, ScopeRule, WindowRule
+from vegakit.policy import (
+    Admission,
+    Budget,
+    InsufficientBudget,
+    NeedsHigherCap,
+    OnExceed,
+    Reserved,
+    ScopeClosed,
+    ScopeRule,
+    WindowRule,
+)
+from vegakit.policy.scopes import CapExceeded
 
 ROOT, LIMIT, PART = ScopeId("root"), ScopeId("limit"), ScopeId("part")
 ME = HolderId("me")
@@ -32,6 +43,49 @@ def test_declaring_twice_keeps_what_was_spent() -> None:
     spend(b, "call", 60)
     assert b.scopes.ensure(ROOT, ScopeRule(Money(70)), 1) == Reserved()
     assert b.scopes.room(ROOT, 1) == 10
+
+
+def reserve(b: Budget, name: str, amount: int, rule: ScopeRule, scope: ScopeId = ROOT) -> Admission:
+    return b.reserve(EffectKey(name), 1, scope, Money(amount), ME, 0, rules={scope: rule})
+
+
+def test_a_call_is_held_against_the_cap_of_its_own_client() -> None:
+    """Lower or higher than the one that somebody else has declared since."""
+    b = budget()
+    small, large = ScopeRule(Money(50)), ScopeRule(Money(200))
+    assert reserve(b, "first", 50, small) == Reserved()
+    refused = reserve(b, "second", 1, small)
+    assert isinstance(refused, InsufficientBudget)
+    assert (refused.cap, refused.reserved, refused.hopeless) == (50, 50, False)
+    assert reserve(b, "third", 150, large) == Reserved()
+    assert b.scopes.room(ROOT, 0) == 0
+    assert b.scopes.room(ROOT, 0, {ROOT: ScopeRule(Money(300))}) == 100
+
+
+def test_a_call_is_treated_as_its_own_client_says() -> None:
+    """One warns and one asks, in the scope that a third has declared to block."""
+    b = budget()
+    warns = ScopeRule(Money(10), OnExceed.WARN)
+    assert reserve(b, "warned", 30, warns) == Reserved((CapExceeded(ROOT, Money(20)),))
+    asks = reserve(b, "asked", 30, ScopeRule(Money(40), OnExceed.ASK))
+    assert asks == NeedsHigherCap(ROOT, Money(40), Money(20))
+
+
+def test_a_call_is_counted_by_the_period_of_its_own_client() -> None:
+    """The next hour is new for one, and not for the other."""
+    b = budget()
+    b.scopes.ensure(ROOT, ScopeRule(Money(100), window=HOURLY), 0)
+    spend(b, "call", 60)
+    daily = ScopeRule(Money(100), window=WindowRule(Period.DAY))
+    assert b.scopes.room(ROOT, HOUR_MS) == 100
+    assert b.scopes.room(ROOT, HOUR_MS, {ROOT: daily}) == 40
+
+
+def test_nobody_brings_more_for_a_part_than_was_set_aside() -> None:
+    """Its cap is held in its parent, which is not asked again."""
+    b = budget()
+    b.scopes.ensure(PART, ScopeRule(Money(10)), 0, parent=ROOT, part=True)
+    assert isinstance(reserve(b, "call", 11, ScopeRule(Money(99)), PART), InsufficientBudget)
 
 
 def test_a_scope_is_declared_where_it_stands() -> None:

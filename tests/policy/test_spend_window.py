@@ -8,7 +8,7 @@ from vegakit.errors import InvalidRuleError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
 from vegakit.policy import Budget, InsufficientBudget, Reserved, ScopeRule, SpendWindow, WindowRule
-from vegakit.policy.scopes import ThresholdCrossed
+from vegakit.policy.scopes import Scope, ThresholdCrossed, windows_of
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -143,18 +143,27 @@ def test_a_rolling_alert_is_told_again_only_after_falling_below() -> None:
     assert told == [30, 91]
 
 
-def test_a_scope_declared_with_another_period_starts_a_new_window() -> None:
-    """The same period goes on with what it has counted."""
-    budget, scope = Budget(), ScopeId("root")
-    daily = WindowRule(Period.DAY)
-    budget.scopes.open(scope, ScopeRule(Money(9), window=daily), 0)
-    window = budget.scopes.by_id[scope].window
-    budget.scopes.declare(scope, ScopeRule(Money(5), window=daily))
-    assert budget.scopes.by_id[scope].window is window
-    budget.scopes.declare(scope, ScopeRule(Money(5), window=WindowRule(Period.HOUR)))
-    assert budget.scopes.by_id[scope].window == SpendWindow(WindowRule(Period.HOUR))
-    budget.scopes.declare(scope, ScopeRule(Money(5)))
-    assert budget.scopes.by_id[scope].window is None
+def test_no_period_resets_another() -> None:
+    """A scope counts by each period of the calendar at once, whichever is declared."""
+    scope = Scope(ScopeRule(Money(9)), Money(9))
+    scope.declare(ScopeRule(Money(9), window=WindowRule(Period.MONTH)), 0)
+    for declared, now in ((Period.HOUR, 0), (Period.DAY, HOUR), (Period.MONTH, DAY)):
+        scope.declare(ScopeRule(Money(9), window=WindowRule(declared)), now)
+        scope.move(0, 1, now, now)
+    assert [scope.settled_by(WindowRule(period)) for period in Period] == [1, 1, 3]
+    scope.declare(ScopeRule(Money(9)), DAY)
+    assert (scope.settled, scope.settled_by(WindowRule(Period.MONTH))) == (3, 3)
+
+
+def test_a_rolling_window_that_comes_later_begins_with_what_lies_in_it() -> None:
+    """What was charged on the same day, and not what an earlier day of the month was charged."""
+    scope = Scope(ScopeRule(Money(9), window=WindowRule(Period.MONTH)), Money(9))
+    rolling = WindowRule(Period.DAY, rolling=True)
+    scope.window = windows_of(WindowRule(Period.MONTH))
+    scope.move(0, 4, 0, 0)
+    scope.move(0, 2, 2 * DAY, 2 * DAY)
+    scope.declare(ScopeRule(Money(9), window=rolling), 2 * DAY + 1)
+    assert scope.settled == 2
 
 
 def test_a_period_needs_a_cap_and_is_not_for_parts() -> None:

@@ -19,7 +19,7 @@ from tests.runtime.attacks import (
 from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
 from vegakit.errors import BudgetExceeded, BugError
 from vegakit.host import Agent
-from vegakit.money import Money, dollars
+from vegakit.money import dollars
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.sqlite.stores import SqliteLedger
 from vegakit.testing.harness import FakeClock
@@ -133,12 +133,13 @@ async def a_cap_lowered_below_what_is_spent(_: Path) -> None:
     """What is under way is still charged truly; nothing more is admitted until it is raised."""
     async with spending("$1.00") as (rt, ledger):
         agent = costing(CENT, latency_ms=5)
-        under_way = asyncio.ensure_future(admitted(rt, agent, 5))
-        await _turns()
-        await ledger.set_cap(rt.budgets.root, Money(CENT), rt.clock.now())
-        assert await admitted(rt, agent, 5) == 0
-        assert await under_way == 5
-        assert await figures(rt, ledger) == (5 * CENT, 0)
-        assert await admitted(rt, agent, 5) == 0
-        await ledger.set_cap(rt.budgets.root, Money(6 * CENT), rt.clock.now())
-        assert await admitted(rt, agent, 5) == 1
+        with rt.budget("$1.00", name="team"):
+            under_way = asyncio.ensure_future(admitted(rt, agent, 5))
+            await _turns()
+        with rt.budget("$0.01", name="team"):
+            assert await admitted(rt, agent, 5) == 0
+            assert await under_way == 5
+            assert await figures(rt, ledger) == (5 * CENT, 0)
+            assert await admitted(rt, agent, 5) == 0
+        with rt.budget("$0.06", name="team"):
+            assert await admitted(rt, agent, 5) == 1

@@ -58,7 +58,7 @@ from vegakit.cli.recorded_cost import (
 from vegakit.cli.runs import journal_of_user
 from vegakit.config import Settings, load
 from vegakit.errors import SettingsError, UserError
-from vegakit.host import place_of, scope_of_agent
+from vegakit.host import USER_SCOPE, place_of, scope_of_agent
 from vegakit.ids import ScopeId
 from vegakit.lang import (
     AgentSpec,
@@ -76,8 +76,8 @@ from vegakit.lang import (
     manifest_of,
     quote,
 )
-from vegakit.money import Money, dollars, format_money, to_usd
-from vegakit.policy import OnExceed
+from vegakit.money import Dollars, Money, Period, dollars, format_money, to_usd
+from vegakit.policy import OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Model, tokenizer_of
 from vegakit.providers import InputCounting, ProviderAccess, build_model, provider_of
 from vegakit.sdk import (
@@ -241,6 +241,11 @@ def known_run(
     return KnownRun(tuple(given), ProjectWorld(root))
 
 
+def _allowance(rule: ScopeRule) -> str:
+    period = f"/{rule.window.period}" if rule.window else ""
+    return f"{Dollars.of_nanos(rule.cap or 0)}".removesuffix(".00") + period
+
+
 class _Cost:
     """The quote, and beside it what recorded runs came to."""
 
@@ -277,16 +282,20 @@ class _Cost:
     def _left_in_periods(self, settings: Settings, place: str) -> dict[str, int]:
         """Return what is left of budgets that all runs share. They bound no run: one may last from
         one period into the next."""
-        rule, caps, said = self._ceiling, dict[ScopeId, int](), dict[ScopeId, str]()
-        if rule is not None and rule.window is not None and rule.cap is not None:
+        rule, own = settings.user_rule, self._ceiling
+        shared, said = dict[ScopeId, ScopeRule](), dict[ScopeId, str]()
+        if rule is not None:
+            shared[USER_SCOPE], said[USER_SCOPE] = rule, f"your budget of {_allowance(rule)}"
+        if own is not None and own.window is not None and own != rule:
             scope = ScopeId("runtime:default")
-            default = settings.budget.default.lstrip("$")
-            caps[scope], said[scope] = rule.cap, f"your budget of ${default}"
+            shared[scope], said[scope] = own, f"your budget of {_allowance(own)}"
         for spec in self._book.periods.values():
             scope = scope_of_agent("default", f"{place}/{spec.name}")
-            caps[scope] = spec.budget or 0
+            shared[scope] = ScopeRule(
+                Money(spec.budget or 0), window=WindowRule(Period(spec.period))
+            )
             said[scope] = f"the {spec.allowance} of {spec.name} in all runs"
-        return {said[scope]: left for scope, left in left_in_period(settings, caps).items()}
+        return {said[scope]: left for scope, left in left_in_period(settings, shared).items()}
 
     def _quote(self, max_tokens: Mapping[str, int]) -> Quote:
         return self._of(self._checked, self.cap, max_tokens)

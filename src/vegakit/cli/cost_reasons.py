@@ -7,7 +7,7 @@ where none does.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from vegakit.errors import UserError
 from vegakit.ids import ScopeId
 from vegakit.lang import Checked, Quote, QuotedLine, budget_of_main, tightenings
 from vegakit.money import Money, format_money, to_usd
+from vegakit.policy import ScopeRules
 from vegakit.providers import InputCounting
 from vegakit.store import open_ledger
 
@@ -273,19 +274,20 @@ def counting_json(counted: Sequence[InputCounting]) -> dict[str, Any]:
 # Budgets for each hour, day or month, which all runs share.
 
 
-def left_in_period(settings: Settings, caps: Mapping[ScopeId, int]) -> dict[ScopeId, int]:
-    """Return what is left of these budgets in the present period, as the ledger has them."""
+def left_in_period(settings: Settings, budgets: ScopeRules) -> dict[ScopeId, int]:
+    """Return what is left of these budgets in the present period, as the ledger counts them."""
     place = settings.ledger_place
-    if not caps or ("://" not in place and not Path(place).exists()):
-        return dict(caps)
+    if not budgets or ("://" not in place and not Path(place).exists()):
+        return {scope: rule.cap or 0 for scope, rule in budgets.items()}
 
     async def used() -> list[int]:
         ledger = open_ledger(place)
         try:
-            found = [await ledger.scope(scope, SteadyClock().now()) for scope in caps]
-            return [0 if one is None else one.used for one in found]
+            found = [await ledger.scope(scope, SteadyClock().now()) for scope in budgets]
         finally:
             await ledger.aclose()
+        counted = zip(found, budgets.values(), strict=True)
+        return [0 if scope is None else scope.used_by(rule) for scope, rule in counted]
 
-    spent = zip(caps.items(), asyncio.run(used()), strict=True)
-    return {scope: max(0, cap - amount) for (scope, cap), amount in spent}
+    spent = zip(budgets.items(), asyncio.run(used()), strict=True)
+    return {scope: max(0, (rule.cap or 0) - amount) for (scope, rule), amount in spent}

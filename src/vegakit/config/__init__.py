@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         load as load,
         sockets_dir as sockets_dir,
         trust as trust,
+        user_budget as user_budget,
     )
     from vegakit.config.names import (
         EnvironmentKey as EnvironmentKey,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         ResumeTarget as ResumeTarget,
         SettingRow as SettingRow,
         Settings as Settings,
+        UserBudget as UserBudget,
         environment_with as environment_with,
         explain as explain,
         has_light_background as has_light_background,
@@ -80,7 +82,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "loader": (
             "carry_trust check_answers_trusted check_code_trusted default_toml load sockets_dir "
-            "trust"
+            "trust user_budget"
         ),
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
@@ -89,8 +91,8 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "settings": (
             "CutOffTools ModelLimits OtlpTarget ReplayTarget ResumeTarget SettingRow Settings "
-            "environment_with explain has_light_background replay_target replay_variables "
-            "resume_target resume_variables resuming wants_colour"
+            "UserBudget environment_with explain has_light_background replay_target "
+            "replay_variables resume_target resume_variables resuming wants_colour"
         ),
         "tables": (
             "Key LogFormat McpTable OtlpProtocol PromptCache ProviderTable parse_backoff "

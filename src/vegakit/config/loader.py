@@ -50,15 +50,19 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
-from vegakit.config.settings import Settings
-from vegakit.config.tables import PriceTable, Tables
+from vegakit.config.settings import Settings, UserBudget, budget_rule
+from vegakit.config.tables import BudgetTable, PriceTable, Tables
 from vegakit.errors import SettingsError, UserError
+from vegakit.policy import ScopeRule
 
 # Checked values by name, put together; what is wrong only together is found here.
 
 
-def settings_of(layer: Layer, environment: Mapping[str, str]) -> Settings:
-    """Return the settings of a layer, and refuse what is wrong only together."""
+def settings_of(
+    layer: Layer, environment: Mapping[str, str], user_rule: ScopeRule | None = None
+) -> Settings:
+    """Return the settings of a layer, and refuse what is wrong only together. `user_rule` is the
+    budget of the user's own file, if it has a period."""
     functions = {name[1]: layer[name].value for name in layer if callable(layer[name].value)}
     tree = _tree({name: s.value for name, s in layer.items() if not callable(s.value)})
     for model, table in tree.get("prices", {}).items():
@@ -67,6 +71,7 @@ def settings_of(layer: Layer, environment: Mapping[str, str]) -> Settings:
         **asdict(msgspec.convert(tree, Tables)),
         sources={show_name(name): layer[name].source for name in sorted(layer)},
         keys=KeyFinder(environment, functions),
+        user_rule=user_rule,
         unreadable=unreadable_variables(layer, environment),
     )
     _check_rules(settings, layer)
@@ -153,6 +158,7 @@ def load(
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
     layer = _user_settings(paths)
+    user_rule = _user_rule(layer)
     if (path := paths.project_file) is not None:
         file = read_file(path)
         project = _of_file(file, SourceKind.PROJECT, paths)
@@ -161,7 +167,21 @@ def load(
     for given in (environment_layer(variables), flag_layer(flags)):
         layer |= _anchored(given, paths.directory, paths.home)
     layer = without_disabled(layer, variables)
-    return settings_of(_with_files_in_place(layer, paths), variables)
+    return settings_of(_with_files_in_place(layer, paths), variables, user_rule)
+
+
+def user_budget(environment: Mapping[str, str] | None = None) -> UserBudget | None:
+    """Return the budget that holds for all runs of this user together, for a runtime that was made
+    without settings. Where the user has no file, nothing is loaded; project files have no say."""
+    variables = os.environ if environment is None else environment
+    paths = find_settings_paths(variables, Path.cwd())
+    if paths.user_file is None or not paths.user_file.is_file():
+        return None
+    layer = _user_settings(paths)
+    if (user_rule := _user_rule(layer)) is None:
+        return None
+    layer |= _anchored(environment_layer(variables), paths.directory, paths.home)
+    return settings_of(_with_files_in_place(layer, paths), variables, user_rule).user_budget
 
 
 def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -249,6 +269,17 @@ def _user_settings(paths: SettingsPaths) -> Layer:
     if file is None or not file.is_file():
         return default_layer()
     return default_layer() | _of_file(read_file(file), SourceKind.USER, paths)
+
+
+def _user_rule(layer: Layer) -> ScopeRule | None:
+    """Return the budget of the user's own settings, if it has a period: only then is it one budget
+    for all runs, which another one for a single run does not replace."""
+    tree = _tree({name: one.value for name, one in layer.items() if name[0] == "budget"})
+    try:
+        rule = budget_rule(msgspec.convert(tree["budget"], BudgetTable))
+    except UserError:  # told with its place, when the settings are put together
+        return None
+    return None if rule.window is None else rule
 
 
 def _of_file(file: SettingsFile, kind: SourceKind, paths: SettingsPaths) -> Layer:

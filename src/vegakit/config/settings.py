@@ -289,12 +289,22 @@ def _in_folder(model: str, folder: Path | None) -> str:
     return f"{prefix}:{folder / path}" if prefix == "scripted" and folder else model
 
 
+class UserBudget(Struct, frozen=True):
+    """A budget with a period in the user's own file, and the ledger that counts what all runs of
+    the user spend. No project file, variable, flag or argument replaces it."""
+
+    rule: ScopeRule
+    ledger: str
+
+
 class Settings(Tables, frozen=True, kw_only=True):
     """Made by `load`. Holds no key, and knows how to read one."""
 
     sources: dict[str, SettingSource]
     """By dotted name, such as `budget.default`."""
     keys: KeyFinder
+    user_rule: ScopeRule | None = None
+    """The budget of the user's own file, if it has a period."""
     unreadable: tuple[str, ...] = ()
     """What is wrong with variables that are meant for all programs, and so does not stop this one:
     it is a warning where it matters."""
@@ -336,6 +346,12 @@ class Settings(Tables, frozen=True, kw_only=True):
     def budget_rule(self) -> ScopeRule:
         """Return the rule of the budget that a runtime has if nobody names one."""
         return budget_rule(self.budget)
+
+    @property
+    def user_budget(self) -> UserBudget | None:
+        """Return the budget that holds for all runs of this user together, whatever else each of
+        them has; None: the user's own file has none with a period."""
+        return None if self.user_rule is None else UserBudget(self.user_rule, self.ledger_place)
 
     @property
     def permission_rules(self) -> tuple[PermissionRule, ...] | None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from vegakit.host.budgets import (
         NO_PRICE as NO_PRICE,
+        USER_SCOPE as USER_SCOPE,
         Budgets as Budgets,
         Lease as Lease,
         place_of as place_of,
@@ -136,7 +137,7 @@ __getattr__, __dir__ = lazy_exports(
             "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
         ),
         "authors": "AskCost cost_of_ask cost_of_call",
-        "budgets": "NO_PRICE Budgets Lease place_of price_of rule_of scope_of_agent",
+        "budgets": "NO_PRICE USER_SCOPE Budgets Lease place_of price_of rule_of scope_of_agent",
         "deployment": "agent_of deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",

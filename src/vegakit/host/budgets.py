@@ -28,6 +28,7 @@ from vegakit.policy import (
     Scope,
     ScopeClosed,
     ScopeRule,
+    ScopeRules,
     WindowRule,
 )
 from vegakit.ports import Clock, Ledger, Model
@@ -38,8 +39,13 @@ from vegakit.prices import PriceRow
 #     runtime:NAME      one for each run in a journal, unless it has a period; else shared by every
 #     │                 runtime of this name on the same ledger
 #     ├── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
-#     └── agent A       what agent A spends in this run; it counts in the next, too
+#     ├── agent A       what agent A spends in this run; it counts in the next, too
+#     └── user          what is spent in this run; it counts in the last, too
 #     agent:NAME/A      `budget $5/day` of an agent: one for all runs, which may refuse
+#     user              the budget of the user's own settings, if it has a period: one for all runs
+#
+# Scopes that several runtimes share count; what may be spent in them is for each runtime to say.
+# So each call brings the rules that this runtime printed, and the ledger holds it against these.
 #
 # What one ask may spend is a part of a wallet, which the program keeps.
 
@@ -89,6 +95,10 @@ def scope_of_agent(runtime: str, name: str) -> ScopeId:
     return ScopeId(f"agent:{runtime}/{name}")
 
 
+USER_SCOPE = ScopeId("user")
+"""Where all runs of a user count, for the budget of the user's own settings."""
+
+
 def _rule_of(budget: SharedBudget) -> ScopeRule:
     """One that warns is told of when all of it is spent, once in each period."""
     word = OnExceed(budget.on_exceed)
@@ -102,13 +112,23 @@ MOST_UNUSED = 10_000
 
 class Budgets:
     """The budgets of a runtime: its cap, and the blocks inside it. Names are known for as long as
-    it lives; a block without one until it is closed, as which it is remembered by the ledger."""
+    it lives; a block without one until it is closed, as which it is remembered by the ledger.
+    `of_user` is the budget of the user's own settings, which holds for every call, whatever the
+    runtime's own budget says."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, root: ScopeId, rule: ScopeRule) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        name: str,
+        rule: ScopeRule,
+        of_user: ScopeRule | None = None,
+    ) -> None:
+        root = ScopeId(f"runtime:{name}")
         self._ledger = ledger
         self._clock = clock
         self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (rule, None)}
-        self._opened: set[ScopeId] = set()
+        self._opened: dict[ScopeId, ScopeRule] = {}
         self._left: dict[ScopeId, None] = {}
         self._of_programs: dict[ScopeId, None] = {}
         self._unused: dict[ScopeId, None] = {}
@@ -117,8 +137,10 @@ class Budgets:
         self._run = ""
         self._may_go_on = False
         self._raised = Money(0)
-        self._of_agents: dict[ScopeId, list[ScopeId]] = {}
-        self._name = root.partition(":")[2]
+        self._counted_in: dict[ScopeId, list[ScopeId]] = {}
+        self._name = name
+        self._of_user = of_user
+        self._has_own_root = False
         self.root = root
 
     @property
@@ -132,12 +154,13 @@ class Budgets:
         comes to that block again, and has to find it open, with what it has spent."""
         self._run, self._may_go_on = run, may_go_on
 
-    def begin_run(self, program: ProgramId) -> None:
+    def begin_run(self, run: ProgramId | HolderId) -> None:
         """Name the scope for one run, before it is opened: a cap of $10 is for each run in a
         journal, also over its incarnations; one of $10 a day is for all together."""
         rule, outer = self._rules.pop(self.root)
         if rule.window is None:
-            self.root = ScopeId(f"{self.root}/{program}")
+            self._has_own_root = True
+            self.root = ScopeId(f"{self.root}/{run}")
             self._current = ContextVar("vega_scope", default=self.root)
         self._rules[self.root] = rule, outer
 
@@ -149,8 +172,11 @@ class Budgets:
         self._rules[self.root] = self._higher(rule), outer
 
     async def is_raised(self) -> bool:
-        """Whether the cap is higher than the one that the ledger knows from an earlier life."""
+        """Whether the cap is higher than the one that the ledger knows from an earlier life. In a
+        scope that others share it knows only theirs, so there it is what a person added."""
         rule, _ = self._rules[self.root]
+        if not self._has_own_root:
+            return self._raised > 0
         known = await self._ledger.scope(self.root, self._clock.now())
         if known is None or known.cap is None:
             return False
@@ -172,7 +198,8 @@ class Budgets:
             # this block on the ledger, used or closed.
             run = "" if self._run in outer else f"@{self._run}"
             scope = ScopeId(f"{scope}#{self._counted}{run}")
-        self._know(scope, rule, outer)
+            self._counted += 1
+        self._rules[scope] = (rule, outer)
         token = self._current.set(scope)
         try:
             yield scope
@@ -186,22 +213,44 @@ class Budgets:
         anew when a run goes on, from what the program comes to again; what an earlier life spent
         and the program does not come to any more counts here only."""
         scope = ScopeId(f"{self.current}/{name}")
-        self._know(scope, rule, self.current)
+        self._rules[scope] = (rule, self.current)
         return scope
 
     def within(self, scope: ScopeId, shared: Sequence[SharedBudget]) -> ScopeId:
-        """Return the scope of a call that draws on what agents may spend in a period, too: inside
-        of its own scope, and counted for each agent. One that is forgotten here stays so."""
+        """Return the scope of a call that draws on what its user and agents may spend in a period,
+        too: inside of its own scope, and counted for each of them. One that is forgotten here stays
+        so."""
         scope = scope or self.root
-        for budget in shared if scope in self._rules else ():
+        if scope not in self._rules:
+            return scope
+        if self._of_user is not None:
+            scope = self._also_in(scope, "user", USER_SCOPE, self._of_user)
+        for budget in shared:
             pool = self.scope_of(budget)
-            self._know(pool, self._higher(_rule_of(budget)), None)
-            inner = ScopeId(f"{scope}/agent {budget.name}")
-            if inner not in self._rules:
-                self._of_agents.setdefault(scope, []).append(inner)
-                self._know(inner, ScopeRule(None, also=pool), scope)
-            scope = inner
+            scope = self._also_in(scope, f"agent {budget.name}", pool, _rule_of(budget))
         return scope
+
+    def _also_in(self, scope: ScopeId, name: str, pool: ScopeId, rule: ScopeRule) -> ScopeId:
+        """Return a scope inside of this one that counts in a pool, too."""
+        self._rules[pool] = (self._higher(rule), None)
+        inner = ScopeId(f"{scope}/{name}")
+        if inner not in self._rules:
+            self._counted_in.setdefault(scope, []).append(inner)
+            self._rules[inner] = (ScopeRule(None, also=pool), scope)
+        return inner
+
+    def rules_around(self, scope: ScopeId) -> ScopeRules:
+        """Return what this runtime says may be spent in a scope and in those around it, which its
+        calls bring along: others may have declared another cap for the same scope since."""
+        rules: dict[ScopeId, ScopeRule] = {}
+        around: ScopeId | None = scope
+        while around is not None and around in self._rules:
+            rule, outer = self._rules[around]
+            rules[around] = rule
+            if rule.also is not None:
+                rules[rule.also], _ = self._rules[rule.also]
+            around = outer
+        return rules
 
     def scope_of(self, budget: SharedBudget) -> ScopeId:
         """Return the scope that all runs under the name of this runtime share."""
@@ -225,46 +274,47 @@ class Budgets:
             self._current.reset(token)
 
     async def figures(self, scope: ScopeId) -> Scope:
-        """Return what was spent in a scope, and what is reserved, as they stand now."""
-        found = await self._ledger.scope(await self.ready(scope), self._clock.now())
+        """Return what was spent in a scope, and what is reserved, as they stand now, with the cap
+        of this runtime."""
+        opened = await self.ready(scope)
+        found = await self._ledger.scope(opened, self._clock.now())
         if found is None:
             raise BugError(f"budget scope {scope!r} is open and unknown to the ledger")
+        rule = self.rules_around(opened).get(opened, found.rule)
+        found.rule, found.cap = rule, rule.cap
+        found.settled = found.settled_by(rule.window)
         return found
 
-    def _know(self, scope: ScopeId, rule: ScopeRule, outer: ScopeId | None) -> None:
-        self._counted += scope not in self._rules
-        self._rules[scope] = (rule, outer)
-
-    async def declare(self, scope: ScopeId) -> None:
-        """Tell the ledger the rule of a scope, though it is open: another runtime may have told it
-        another one since this one did."""
-        self._opened.discard(scope)
-        await self.ready(scope)
+    async def room(self) -> Money | None:
+        """Return the largest call that fits into the current budget now; None where nothing limits
+        it."""
+        scope = await self.ready(self.within(self.current, ()))
+        return await self._ledger.room(scope, self._clock.now(), self.rules_around(scope))
 
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
         if not self._may_go_on:
             await self.close_left()
-        if scope not in self._opened:
-            found = self._rules.get(scope)
-            if found is None:
-                return await self._ready_to_refuse(scope)
-            rule, outer = found
+        found = self._rules.get(scope)
+        if found is None:
+            return await self._ready_to_refuse(scope)
+        rule, outer = found
+        if self._opened.get(scope) != rule:  # a block of a name may come back with another budget
             for needed in (outer, rule.also):
                 if needed is not None:
                     await self.ready(needed)
             opened = await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
             if isinstance(opened, ScopeClosed) and opened.scope != scope:
                 return opened.scope  # the one around it, which refuses; this one was not opened
-            self._opened.add(scope)
+            self._opened[scope] = rule
         return scope
 
     async def overspent(self) -> Money:
         """Return by how much bills have passed the current budget. It is nothing unless a provider
         billed more for a call than its request and `max_tokens` allow; nothing more is admitted
         then."""
-        found = await self._ledger.scope(await self.ready(self.current), self._clock.now())
-        return Money(max(0, found.settled - found.cap) if found and found.cap is not None else 0)
+        found = await self.figures(self.current)
+        return Money(0 if found.cap is None else max(0, found.settled - found.cap))
 
     async def _ready_to_refuse(self, scope: ScopeId) -> ScopeId:
         """A block that is forgotten here is closed for the ledger, and refuses as that."""
@@ -278,6 +328,8 @@ class Budgets:
         """Close what was left, unless the run has failed and may go on."""
         if is_done or not self._may_go_on:
             self._left |= self._of_programs
+            if self._has_own_root and not self._may_go_on:
+                self._left[self.root] = None
             await self.close_left()
 
     async def close_left(self) -> None:
@@ -294,9 +346,9 @@ class Budgets:
             self._forget(scope)
 
     def _forget(self, scope: ScopeId) -> None:
-        self._opened.discard(scope)
+        self._opened.pop(scope, None)
         self._rules.pop(scope, None)
-        for inner in self._of_agents.pop(scope, ()):
+        for inner in self._counted_in.pop(scope, ()):
             self._forget(inner)
 
     def check_part(self, scope: ScopeId, cap: Money) -> None:
@@ -508,6 +560,8 @@ def refusal(
         case InsufficientBudget(scope, cap, settled, reserved):
             left = Money(max(0, cap - settled - reserved))
             what = "raise the budget, or lower max_tokens"
+            if scope == USER_SCOPE:
+                what = "raise budget.default in your own settings, or lower max_tokens"
             if settled > cap:
                 over, more = Money(settled - cap), Money(settled + reserved + worst - cap)
                 what = (

@@ -419,6 +419,7 @@ class EffectHandlers:
             on_queued=on_queued,
             on_retry=on_retry,
             bound=(request.tokens, request.worst_case) if self.counted else None,
+            rules=rt.budgets.rules_around(scope),
         )
         buffer = self._heard_at_once(effect.key, context)
         try:

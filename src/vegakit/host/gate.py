@@ -40,6 +40,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, format_money
 from vegakit.policy import (
     LEASE_MS,
+    NO_RULES,
     Admission,
     GiveUp,
     GiveUpReason,
@@ -48,6 +49,7 @@ from vegakit.policy import (
     Reserved,
     RetryAt,
     RetryRule,
+    ScopeRules,
     Settlement,
     format_wait,
     start_retry,
@@ -124,6 +126,8 @@ class ModelCall(NamedTuple):
     bound: tuple[int, Money] | None = None
     """Tokens and cost that it can come to at most, where the program has counted with this model
     and its price."""
+    rules: ScopeRules = NO_RULES
+    """The caps of this runtime on the scope and on those around it."""
 
 
 class CallRecord(Protocol):
@@ -392,6 +396,7 @@ class Gate:
                 # whether it went out, so it counts as sent, and is charged rather than forgotten.
                 sent=True,
                 lease_ms=self._lease_ms,
+                rules=call.rules,
             )
 
         try:

@@ -15,9 +15,10 @@ from msgspec import Struct, structs
 from vegakit.effects import CallTool
 from vegakit.errors import StoreError
 from vegakit.events import Unknown
-from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.host.budgets import Budgets
+from vegakit.ids import EffectKey, HolderId
 from vegakit.money import Money, format_money
-from vegakit.policy import Claim, ClaimState, Reserved
+from vegakit.policy import Claim, ClaimState, Reserved, ScopeRule
 from vegakit.ports import Clock, Journal, Ledger, RunRecord, UnfinishedEffect
 
 if TYPE_CHECKING:
@@ -238,18 +239,22 @@ async def recover(
 
 
 async def charge_missing(
-    journal: Journal, ledger: Ledger, run: RunRecord, scope: ScopeId, holder: HolderId, now: int
+    journal: Journal, ledger: Ledger, run: RunRecord, budgets: Budgets, holder: HolderId, now: int
 ) -> Money:
     """Charge what the journal knows to be spent by a run and the ledger does not: its file was
     deleted, or another one is named now. `spent` of a scope never shrinks, whatever is pruned."""
     recorded = sum(charged for _, charged in await journal.charges())
-    known = await ledger.scope(scope, now) if recorded else None
+    known = await ledger.scope(budgets.root, now) if recorded else None
     missing = Money(max(0, recorded - (known.spent if known else 0)))
     if missing:
         key = EffectKey(f"rebuilt.{run.program}")
         attempt = len(await claims_of(ledger, key)) + 1
         # Nothing is reserved and all of it billed: a cap must not refuse what was spent already.
-        reserved = await ledger.reserve(key, attempt, scope, Money(0), holder, now, sent=True)
+        scope = await budgets.ready(budgets.within(budgets.root, ()))
+        rules = dict.fromkeys(budgets.rules_around(scope), ScopeRule(None))
+        reserved = await ledger.reserve(
+            key, attempt, scope, Money(0), holder, now, sent=True, rules=rules
+        )
         if isinstance(reserved, Reserved):
             await ledger.answer(key, attempt, missing, now)
         _LOG.warning(

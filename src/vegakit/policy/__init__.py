@@ -193,6 +193,7 @@ if TYPE_CHECKING:
     )
     from vegakit.policy.scopes import (
         BINDING as BINDING,
+        NO_RULES as NO_RULES,
         CapOverrun as CapOverrun,
         InsufficientBudget as InsufficientBudget,
         NeedsHigherCap as NeedsHigherCap,
@@ -203,6 +204,7 @@ if TYPE_CHECKING:
         ScopeAdmission as ScopeAdmission,
         ScopeClosed as ScopeClosed,
         ScopeRule as ScopeRule,
+        ScopeRules as ScopeRules,
         SpendWindow as SpendWindow,
         ThresholdCrossed as ThresholdCrossed,
         WindowRule as WindowRule,
@@ -306,8 +308,9 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "scheduler": "AgingRule MoveRefused Priority ProcessState ReadyQueue move ready_rank",
         "scopes": (
-            "BINDING CapOverrun InsufficientBudget NeedsHigherCap Notice OnExceed Reserved Scope "
-            "ScopeAdmission ScopeClosed ScopeRule SpendWindow ThresholdCrossed WindowRule"
+            "BINDING NO_RULES CapOverrun InsufficientBudget NeedsHigherCap Notice OnExceed "
+            "Reserved Scope ScopeAdmission ScopeClosed ScopeRule ScopeRules SpendWindow "
+            "ThresholdCrossed WindowRule"
         ),
         "services": (
             "MOST_SLOTS MOST_TAKEN Service ServiceFacts ServiceHealth ServiceType choose_service"

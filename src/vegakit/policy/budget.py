@@ -13,7 +13,15 @@ from msgspec import Struct, field
 from vegakit.errors import BugError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy.scopes import Notice, Reserved, ScopeAdmission, ScopeTree, check_amount
+from vegakit.policy.scopes import (
+    NO_RULES,
+    Notice,
+    Reserved,
+    ScopeAdmission,
+    ScopeRules,
+    ScopeTree,
+    check_amount,
+)
 
 # Leases: how long a holder's reservations stay reserved after its last sign of life.
 #
@@ -151,15 +159,17 @@ class Budget(Struct):
         holder: HolderId,
         now: int,
         lease_ms: int = LEASE_MS,
+        rules: ScopeRules = NO_RULES,
     ) -> Admission:
-        """Set aside the most that an attempt may cost, in every scope it draws on. An attempt is
-        claimed once: a second claim would let a call be sent twice."""
+        """Set aside the most that an attempt may cost, in every scope it draws on, if it fits the
+        rules that its client brings. An attempt is claimed once: a second claim would let a call
+        be sent twice."""
         check_amount(worst_case)
         key = f"{effect}#{attempt}"
         if key in self.claims:
             raise BugError(f"attempt {attempt} of effect {effect} is already claimed")
         # First what may fail: an operation that fails has written nothing.
-        verdict = self.scopes.admit(scope_id, worst_case, now)
+        verdict = self.scopes.admit(scope_id, worst_case, now, rules)
         if self.leases.get(holder, now) - now < lease_ms // 2:  # rarely: it is a row to write
             self.renew(holder, now + lease_ms)
         if isinstance(verdict, Reserved):

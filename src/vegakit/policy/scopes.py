@@ -4,11 +4,13 @@ A scope refuses, asks for a higher cap, warns or allows when a call does not fit
 child scope whose cap is set aside in its parent, so its calls never ask the parent again.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from vegakit.errors import BugError, InvalidMoneyError, InvalidRuleError
 from vegakit.ids import HolderId, ScopeId
@@ -37,7 +39,7 @@ class WindowRule(Struct, frozen=True):
     rolling: bool = False
 
 
-class SpendWindow(Struct):
+class SpendWindow(Struct, omit_defaults=True):
     """A window counts what was spent in the present period, or in the last one if it rolls."""
 
     rule: WindowRule
@@ -45,6 +47,13 @@ class SpendWindow(Struct):
     ends_ms: int = 0
     slices: dict[int, int] = field(default_factory=dict)
     """Spent by slice number, oldest first; a calendar window has one slice, its start."""
+    others: list["SpendWindow"] = field(default_factory=list["SpendWindow"])
+    """The windows of other periods, in which the same money counts."""
+
+    @property
+    def total(self) -> int:
+        """Return what counts now."""
+        return sum(self.slices.values())
 
     def roll(self, now: int) -> int:
         """Move on to `now` and return how much no longer counts."""
@@ -86,6 +95,12 @@ class SpendWindow(Struct):
         return _LENGTH_MS[self.rule.period] // _SLICES
 
 
+def windows_of(rule: WindowRule) -> SpendWindow:
+    """Return a window, and beside it those of the other periods of the calendar."""
+    calendar = (WindowRule(period) for period in Period)
+    return SpendWindow(rule, others=[SpendWindow(other) for other in calendar if other != rule])
+
+
 def _month_of(now: int) -> tuple[int, int]:
     day = _EPOCH + timedelta(milliseconds=now)
     start = day.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -107,7 +122,9 @@ def _ms(instant: datetime) -> int:
 # | allow     | admitted                                                       |
 #
 # In a scope with a period, settled is what was charged in the current window; what is reserved
-# counts in every window until it is settled.
+# counts in every window until it is settled. Such a scope counts by the hour, the day and the month
+# at once, beside all it has ever spent: clients that share it may have different periods, and none
+# resets the window of another.
 
 
 class OnExceed(StrEnum):
@@ -139,6 +156,11 @@ class ScopeRule(Struct, frozen=True):
             raise InvalidRuleError(
                 f"alerts are rising percentages from 1 to 100; got {self.alert_percents}"
             )
+
+
+ScopeRules: TypeAlias = Mapping[ScopeId, ScopeRule]
+"""The rules that a client brings along with a call, by scope."""
+NO_RULES: ScopeRules = MappingProxyType({})
 
 
 class CapExceeded(Struct, frozen=True, tag=True):
@@ -229,46 +251,93 @@ class Scope(Struct):
         """Return what is settled and reserved."""
         return self.settled + self.reserved
 
+    def used_by(self, rule: ScopeRule) -> int:
+        """Return what is settled, as this rule counts it, and reserved."""
+        return self.settled_by(rule.window) + self.reserved
+
+    def declare(self, rule: ScopeRule, now: int) -> None:
+        """Take another rule, and count in its window from now on; what was spent stays.
+
+        The first windows begin with all that was ever spent, since nothing says when that was; a
+        rolling one that is added later with what is known to lie in it.
+        """
+        self.roll(now)
+        if rule.window is not None and self.window is None:
+            self.window = windows_of(rule.window)
+            self.roll(now)
+            for window in self._windows() if self.spent else ():
+                window.add(self.spent, now)
+        elif rule.window is not None and rule.window not in {w.rule for w in self._windows()}:
+            fresh = SpendWindow(rule.window)
+            fresh.roll(now)
+            fresh.add(max(w.total for w in self._windows() if w.starts_ms >= fresh.starts_ms), now)
+            self._windows()[0].others.append(fresh)
+        self.rule, self.cap = rule, rule.cap
+        self.settled = self.settled_by(rule.window)
+
+    def settled_by(self, window: WindowRule | None) -> int:
+        """Return what was settled in the current window of a period; without one, ever."""
+        if window is None:
+            return self.spent
+        return next((one.total for one in self._windows() if one.rule == window), self.spent)
+
+    def _windows(self) -> tuple[SpendWindow, ...]:
+        return () if self.window is None else (self.window, *self.window.others)
+
     def roll(self, now: int) -> None:
         """Let a new period begin if it is time; what was spent before no longer counts."""
-        if self.window is not None and (gone := self.window.roll(now)):
-            self.settled -= gone
+        if self.window is None:
+            return
+        for window in self._windows():
+            window.roll(now)
+        settled = self.settled_by(self.rule.window)
+        if settled != self.settled:
+            self.settled = settled
             # Alerts are due anew in each period, but not those that are still crossed: a rolling
             # window would repeat them at every step.
             self.alerted_percent = 0
             self.alerted_percent = max(self._due_alerts(), default=0)
 
-    def fits(self, amount: int, now: int) -> bool:
-        """Return whether an amount fits under the cap now."""
+    def rule_for(self, brought: ScopeRule | None) -> ScopeRule:
+        """Return the rule that a call has to meet: the one that its client brings, or else that of
+        the scope. A part admits by its own cap only, since no more is set aside for it."""
+        if brought is not None and not self.is_part:
+            return brought
+        return self.rule if self.rule.cap == self.cap else structs.replace(self.rule, cap=self.cap)
+
+    def fits(self, amount: int, now: int, rule: ScopeRule) -> bool:
+        """Return whether an amount fits under the cap of a rule now."""
         if self.window is not None:
             self.roll(now)
-        return self.cap is None or self.settled + self.reserved + amount <= self.cap
+        return rule.cap is None or self.used_by(rule) + amount <= rule.cap
 
-    def short(self, scope_id: ScopeId, amount: int) -> InsufficientBudget | NeedsHigherCap | None:
-        """Return the refusal of an amount that does not fit, if this scope refuses at all."""
-        if self.cap is None or self.rule.on_exceed not in BINDING:
+    def short(
+        self, scope_id: ScopeId, amount: int, rule: ScopeRule
+    ) -> InsufficientBudget | NeedsHigherCap | None:
+        """Return the refusal of an amount that does not fit, if the rule refuses at all."""
+        if rule.cap is None or rule.on_exceed not in BINDING:
             return None
-        if self.rule.on_exceed is OnExceed.ASK:
-            return NeedsHigherCap(scope_id, self.cap, Money(self.used + amount - self.cap))
+        if rule.on_exceed is OnExceed.ASK:
+            return NeedsHigherCap(scope_id, rule.cap, Money(self.used_by(rule) + amount - rule.cap))
+        settled = self.settled_by(rule.window)
         return InsufficientBudget(
             scope_id,
-            self.cap,
-            settled=Money(self.settled),
+            rule.cap,
+            settled=Money(settled),
             reserved=Money(self.reserved),
             wanted=Money(amount),
-            hopeless=self.settled + amount > self.cap,
-            refills_ms=self.window.ends_ms if self.window else None,
+            hopeless=settled + amount > rule.cap,
+            refills_ms=next((w.ends_ms for w in self._windows() if w.rule == rule.window), None),
         )
 
     def move(self, released: int, charged: int, at: int, now: int) -> None:
         """Free what was reserved and charge what was billed, in the period of `at`."""
         self.reserved -= released
         self.spent += charged
-        if self.window is None:
-            self.settled += charged
-        else:
-            self.roll(now)
-            self.settled += self.window.add(charged, at)
+        self.roll(now)
+        for window in self._windows():
+            window.add(charged, at)
+        self.settled = self.settled_by(self.rule.window)
 
     def charge(
         self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
@@ -277,7 +346,8 @@ class Scope(Struct):
         notices: tuple[Notice, ...] = ()
         if charged > released:
             self.roll(now)
-            notices = self.crossing(scope_id, self.used + charged - released)
+            rule = self.rule_for(None)
+            notices = self.crossing(scope_id, charged - released, rule)
         self.move(released, charged, at, now)
         return notices + self.alerts(scope_id) if self.rule.alert_percents else notices
 
@@ -288,12 +358,13 @@ class Scope(Struct):
             return self.reserved
         return max(self.cap - self.settled, self.reserved)
 
-    def crossing(self, scope_id: ScopeId, after: int) -> tuple[Notice, ...]:
-        """Return a notice when the cap is about to be crossed, none while the scope is over it."""
-        notice = _CROSSING.get(self.rule.on_exceed)
-        if notice is None or self.cap is None or not self.used <= self.cap < after:
+    def crossing(self, scope_id: ScopeId, more: int, rule: ScopeRule) -> tuple[Notice, ...]:
+        """Return a notice when this much more is about to cross the cap of a rule, none while the
+        scope is over it."""
+        notice, used = _CROSSING.get(rule.on_exceed), self.used_by(rule)
+        if notice is None or rule.cap is None or not used <= rule.cap < used + more:
             return ()
-        return (notice(scope_id, Money(after - self.cap)),)
+        return (notice(scope_id, Money(used + more - rule.cap)),)
 
     def alerts(self, scope_id: ScopeId) -> tuple[Notice, ...]:
         """Return the thresholds crossed since the last call, and remember them."""
@@ -336,6 +407,11 @@ def check_amount(amount: int) -> None:
 # Two roots are then moved by one claim, so that no kill can leave one of them behind.
 #
 # A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain.
+#
+# Clients that share a scope may disagree about its cap, its period and on_exceed. Each call brings
+# the rules of its own client and is held against these; the rule in the scope is that of the last
+# client that declared it, and admits only calls that bring none. So no client raises or lowers the
+# cap of another, though each may use up the room of all.
 
 
 _RESERVED = Reserved()
@@ -365,7 +441,7 @@ class ScopeTree(Struct):
             _check_part(rule, parent)
         elif parent is not None and not self.by_id[parent].is_open:
             return ScopeClosed(parent)
-        window = SpendWindow(rule.window) if rule.window else None
+        window = windows_of(rule.window) if rule.window else None
         scope = Scope(rule, rule.cap, parent, part, window=window, holder=holder)
         verdict: ScopeAdmission = _RESERVED
         if part and parent is not None and rule.cap is not None:
@@ -403,7 +479,7 @@ class ScopeTree(Struct):
             )
         if not scope.is_open:
             return ScopeClosed(scope_id)
-        self.declare(scope_id, rule, now)
+        scope.declare(rule, now)
         return _RESERVED
 
     def _check_also(self, rule: ScopeRule) -> None:
@@ -412,21 +488,6 @@ class ScopeTree(Struct):
         other = self.by_id.get(rule.also)
         if other is None or other.parent is not None or other.rule.also is not None:
             raise BugError(f"{rule.also!r} is no open root, so nothing can count there, too")
-
-    def declare(self, scope_id: ScopeId, rule: ScopeRule, now: int = 0) -> None:
-        """Give a scope that is there another rule; what it has spent stays.
-
-        It counts in the first window of another period, and all of it where the period ends.
-        """
-        scope = self.by_id[scope_id]
-        if rule.window != scope.rule.window:
-            scope.window = SpendWindow(rule.window) if rule.window else None
-            if scope.window is None:
-                scope.settled = scope.spent
-            elif scope.settled:
-                scope.window.roll(now)
-                scope.window.add(scope.settled, now)
-        scope.rule, scope.cap = rule, rule.cap
 
     def close(self, scope_id: ScopeId, now: int) -> None:
         """Admit nothing more, here and below; an unspent part goes back to its parent."""
@@ -476,13 +537,14 @@ class ScopeTree(Struct):
         self.move(scope_id, 0, 0, now, now)
         return _RESERVED
 
-    def room(self, scope_id: ScopeId, now: int) -> Money | None:
+    def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
         """Return the largest call that would be admitted now; None where nothing limits it."""
         room: int | None = None
-        for _, scope in self._admitting(scope_id):
+        for here, scope in self._admitting(scope_id):
             scope.roll(now)
-            if scope.cap is not None and scope.rule.on_exceed in BINDING:
-                left = max(0, scope.cap - scope.used)
+            rule = scope.rule_for(rules.get(here))
+            if rule.cap is not None and rule.on_exceed in BINDING:
+                left = max(0, rule.cap - scope.used_by(rule))
                 room = left if room is None else min(room, left)
         return None if room is None else Money(room)
 
@@ -497,9 +559,11 @@ class ScopeTree(Struct):
             scope_id = None if scope.is_part else scope.parent
         return chain
 
-    def admit(self, scope_id: ScopeId, amount: int, now: int) -> ScopeAdmission:
+    def admit(
+        self, scope_id: ScopeId, amount: int, now: int, rules: ScopeRules = NO_RULES
+    ) -> ScopeAdmission:
         """Reserve an amount in every scope that a call draws on, or change nothing and say which
-        one refuses."""
+        one refuses. `rules` are those of the client that makes the call."""
         # Every scope is asked before any is changed: a reservation that one of them refuses must
         # not stay behind in the others.
         chain = self._admitting(scope_id)
@@ -508,12 +572,13 @@ class ScopeTree(Struct):
         for here, scope in chain:
             if not scope.is_open:
                 return ScopeClosed(here)
-            if not scope.fits(amount, now):
-                refusal = scope.short(here, amount)
+            rule = scope.rule_for(rules.get(here))
+            if not scope.fits(amount, now, rule):
+                refusal = scope.short(here, amount, rule)
                 if isinstance(refusal, InsufficientBudget):
                     return refusal
                 ask = ask or refusal
-                notices += scope.crossing(here, scope.used + amount)
+                notices += scope.crossing(here, amount, rule)
         if ask is not None:
             return ask
         for _, scope in chain:

@@ -14,7 +14,17 @@ from vegakit.effects import Effect
 from vegakit.events import CallTraced, EffectOutcome
 from vegakit.ids import Digest, EffectKey, HolderId, ProgramId, ScopeId, TenantId, TraceId
 from vegakit.money import Money
-from vegakit.policy import LEASE_MS, Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settlement
+from vegakit.policy import (
+    LEASE_MS,
+    NO_RULES,
+    Admission,
+    Claim,
+    Scope,
+    ScopeAdmission,
+    ScopeRule,
+    ScopeRules,
+    Settlement,
+)
 
 # Truth about money.
 
@@ -56,8 +66,11 @@ class Ledger(Protocol):
         """Return the figures of a scope as they stand now; None if there is none of this name."""
         ...
 
-    def room(self, scope_id: ScopeId, now: int) -> Awaitable[Money | None]:
-        """Return the largest call that would be admitted now; None where nothing limits it."""
+    def room(
+        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES
+    ) -> Awaitable[Money | None]:
+        """Return the largest call that would be admitted now; None where nothing limits it.
+        `rules` are those of the client, as in `reserve`."""
         ...
 
     def reserve(
@@ -71,11 +84,13 @@ class Ledger(Protocol):
         *,
         sent: bool = False,
         lease_ms: int = LEASE_MS,
+        rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Admission]:
         """Reserve the worst case of an attempt. `sent`: mark it so at once, for who sends as soon
-        as it is reserved. The holder's lease is renewed in the same transaction where that is due:
-        a loop that stalled for longer than its lease finds its reservations before its renewal in
-        the queue."""
+        as it is reserved. `rules` are the caps that the client brings: each replaces the rule of
+        its scope for this call, whatever other clients have declared there. The holder's lease is
+        renewed in the same transaction where that is due: a loop that stalled for longer than its
+        lease finds its reservations before its renewal in the queue."""
         ...
 
     def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]:

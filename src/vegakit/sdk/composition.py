@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import structs
 
-from vegakit.config import LogFormat, PromptCache, Settings, environment_secrets, load
+from vegakit.config import (
+    LogFormat,
+    PromptCache,
+    Settings,
+    UserBudget,
+    environment_secrets,
+    load,
+)
 from vegakit.errors import SettingsError
 from vegakit.host import Agent, LimiterRules, Limits, PermissionPolicy, mode_of, rule_of
 from vegakit.policy import OnExceed, PermissionMode, RateRule, ScopeRule, Secrets
@@ -51,6 +58,7 @@ class RuntimeOptions(TypedDict, total=False):
     sandbox: str
     lease_ms: int
     secrets: Callable[[], Secrets]
+    user_budget: Callable[[], UserBudget | None]
     observers: "Sequence[Observer]"
 
 
@@ -73,6 +81,7 @@ def runtime_arguments(settings: Settings, options: RuntimeOptions | None = None)
         "audit": lambda: _audit(settings, redactor),
         "bounds": lambda: _bounds(settings, given.get("lookahead")),
         "secrets": lambda: partial(_secrets, settings, redactor),
+        "user_budget": lambda: lambda: settings.user_budget,
         "observers": lambda: [*_observers(settings, redactor)],
     }
     return {name: make() for name, make in made.items() if name not in given} | given

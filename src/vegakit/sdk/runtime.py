@@ -45,7 +45,7 @@ from vegakit.tools import current_effect
 
 if TYPE_CHECKING:
     from vegakit.child_process import ChildProcess
-    from vegakit.config import Settings
+    from vegakit.config import Settings, UserBudget
     from vegakit.control import ProcessView
     from vegakit.host import (
         AdmissionService,
@@ -73,6 +73,12 @@ def _environment_secrets() -> Secrets:
     return environment_secrets()
 
 
+def _user_budget() -> "UserBudget | None":
+    from vegakit.config import user_budget
+
+    return user_budget()
+
+
 def _failure_in(error: BaseException | None) -> BaseException | None:
     """Return what made a run end before it was done; `sys.exit(0)` is an end like any other."""
     return None if isinstance(error, SystemExit) and not error.code else error
@@ -96,7 +102,8 @@ class Runtime(SyncRuntime):
     or "container" if Vega's own is the boundary. `lookahead` is how many calls a compiled program
     may begin before it comes to them, 0 for none. `lease_ms` is how long what it has reserved stays
     reserved on a shared ledger after it died. `secrets` are shown to people by name; without it,
-    variables whose names say that they are."""
+    variables whose names say that they are. `user_budget` finds the budget with a period in
+    `vega.toml` of the user, which holds for this runtime, too, whatever `budget` says."""
 
     def __init__(
         self,
@@ -123,6 +130,7 @@ class Runtime(SyncRuntime):
         sandbox: str = "auto",
         lease_ms: int = LEASE_MS,
         secrets: Callable[[], Secrets] = _environment_secrets,
+        user_budget: "Callable[[], UserBudget | None]" = _user_budget,
         observers: "Sequence[Observer]" = (),
     ) -> None:
         # The parts of a runtime are loaded when one is made, those of its run when a process is
@@ -153,10 +161,14 @@ class Runtime(SyncRuntime):
         check_numbers({"lookahead": (lookahead or 0, 0), "lease_ms": (lease_ms, 1)})
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
-        lasting = as_ledger(ledger, self._journal)
         # A cap that is kept where the answers are is of each run there, as one without a journal
         # is; who names a ledger, and is not given it by the settings, has its runs share one.
-        self._has_own_cap = self._journal is not None and (ledger is None or self._journal.shared)
+        journal_shared = self._journal is not None and self._journal.shared
+        self._has_own_cap = ledger is None or journal_shared
+        of_user = user_budget()
+        if of_user is not None and ledger is None and not journal_shared:
+            ledger = of_user.ledger  # the only one that knows what other runs of the user spend
+        lasting = as_ledger(ledger, self._journal)
         self._ledger: Ledger = lasting or MemoryLedger()
         self._lasting = lasting is not None
         self._cache = as_cache(cache)
@@ -181,8 +193,8 @@ class Runtime(SyncRuntime):
         self._program: ProgramRun | None = None
         self._lease_ms = lease_ms
         self._lease: Lease | None = None
-        root = ScopeId(f"runtime:{name}")
-        self.budgets = Budgets(self._ledger, self.clock, root, rule)
+        user_rule = None if of_user is None else of_user.rule
+        self.budgets = Budgets(self._ledger, self.clock, name, rule, user_rule)
         self.tracer = Tracer(self.activity, self.clock)
         self._observable = observable
         self._control: ControlServer | None = None
@@ -255,16 +267,18 @@ class Runtime(SyncRuntime):
             if self.journaled.is_resumed and await self.budgets.is_raised():
                 await self.journaled.decide_refused_anew()
         elif self._lasting:
+            if self._has_own_cap:
+                self.budgets.begin_run(self._holder)
             self.budgets.name_blocks(self._holder, may_go_on=False)
         self.approvals.begin(self.journaled.run.program if self.journaled else self._holder)
         lease = Lease(
             self._ledger, self.clock, self._holder, lasting=self._lasting, length_ms=self._lease_ms
         )
         await lease.take()
-        root = await self.budgets.ready(self.budgets.root)
+        await self.budgets.ready(self.budgets.root)
         if self.journaled is not None and self.journaled.is_resumed:
-            run, holder = self.journaled.run, self._holder
-            await charge_missing(self.journaled.journal, self._ledger, run, root, holder, now)
+            journal, run = self.journaled.journal, self.journaled.run
+            await charge_missing(journal, self._ledger, run, self.budgets, self._holder, now)
         lease.keep()
         self._lease = lease
         await self._open_control()
@@ -568,8 +582,7 @@ class Runtime(SyncRuntime):
     async def remaining(self) -> Dollars | None:
         """Return what is left of the current budget, or None if nothing limits it. What calls in
         flight have reserved is neither spent nor left."""
-        scope = await self.budgets.ready(self.budgets.current)
-        room = await self._ledger.room(scope, self.clock.now())
+        room = await self.budgets.room()
         return None if room is None else Dollars.of_nanos(room)
 
     def _find_model(self, name: str) -> tuple[Model, ...]:

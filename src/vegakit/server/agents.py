@@ -147,10 +147,7 @@ class RuntimeAgents:
         runtime, started_ms = self._runtime, self._runtime.clock.now()
         with ExitStack() as blocks:
             for allowance, name in self._caps(run):
-                scope = blocks.enter_context(runtime.budget(allowance, name))
-                if name == _place_of(run.tenant):
-                    # It may have been set anew, here or at another server.
-                    await runtime.budgets.declare(scope)
+                blocks.enter_context(runtime.budget(allowance, name))
             blocks.enter_context(runtime.budget(None))  # counts this run alone
             seen = _Seen(on_text)
             self._running[run.agent] += 1
@@ -195,8 +192,7 @@ class RuntimeAgents:
         wallet in it."""
         runtime, allowance = self._runtime, budget or self._tenant_budget
         of_wallet: tuple[Money | None, Money | None] = (None, None)
-        with runtime.budget(allowance, _place_of(tenant)) as scope:
-            await runtime.budgets.declare(scope)
+        with runtime.budget(allowance, _place_of(tenant)):
             of_tenant = await self._stands()
             if wallet and wallet_cap is not None:
                 with runtime.budget(Dollars.of_nanos(wallet_cap), _wallet_place(wallet)):

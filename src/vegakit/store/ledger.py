@@ -13,12 +13,14 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import (
     LEASE_MS,
+    NO_RULES,
     Admission,
     Claim,
     Reserved,
     Scope,
     ScopeAdmission,
     ScopeRule,
+    ScopeRules,
     Settlement,
 )
 from vegakit.store.ledger_rows import (
@@ -102,10 +104,10 @@ class SqlLedger:
 
         return await self._do(decide, LockSet((scope_id,)))
 
-    async def room(self, scope_id: ScopeId, now: int) -> Money | None:
+    async def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
         def decide(rows: LedgerRows) -> Money | None:
             rows.load_chain(scope_id)
-            return rows.budget.scopes.room(scope_id, now)
+            return rows.budget.scopes.room(scope_id, now, rules)
 
         return await self._do(decide, LockSet((scope_id,)))
 
@@ -120,13 +122,14 @@ class SqlLedger:
         *,
         sent: bool = False,
         lease_ms: int = LEASE_MS,
+        rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Admission]:
         def decide(rows: LedgerRows) -> Admission:
             rows.load_claim(effect, attempt)
             rows.load_lease(holder)
             rows.load_chain(scope_id)
             verdict = rows.budget.reserve(
-                effect, attempt, scope_id, worst_case, holder, now, lease_ms
+                effect, attempt, scope_id, worst_case, holder, now, lease_ms, rules
             )
             if sent and isinstance(verdict, Reserved):
                 rows.budget.mark_sent(effect, attempt)

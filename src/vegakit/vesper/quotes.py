@@ -362,8 +362,7 @@ class VerificationWallet:
         budgets = self._runtime.budgets
         if (rule := await self._share_rule()) is not None:
             self._share, self._rule = budgets.across_incarnations(_SHARE, rule), rule
-            await budgets.declare(self._share)
-        await budgets.declare(self._part())
+        await budgets.ready(self._part())
 
     async def _share_rule(self) -> ScopeRule | None:
         """Return what all rollouts without a budget of their own may spend together: half of what

@@ -19,6 +19,7 @@ from vegakit.ids import EffectKey, HolderId, ProgramId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import (
     LEASE_MS,
+    NO_RULES,
     Admission,
     Budget,
     Claim,
@@ -26,6 +27,7 @@ from vegakit.policy import (
     Scope,
     ScopeAdmission,
     ScopeRule,
+    ScopeRules,
     Settlement,
 )
 from vegakit.ports import (
@@ -82,8 +84,8 @@ class MemoryLedger:
             scope.roll(now)
         return deepcopy(scope)
 
-    async def room(self, scope_id: ScopeId, now: int) -> Money | None:
-        return self._budget.scopes.room(scope_id, now)
+    async def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
+        return self._budget.scopes.room(scope_id, now, rules)
 
     async def reserve(
         self,
@@ -96,8 +98,11 @@ class MemoryLedger:
         *,
         sent: bool = False,
         lease_ms: int = LEASE_MS,
+        rules: ScopeRules = NO_RULES,
     ) -> Admission:
-        verdict = self._budget.reserve(effect, attempt, scope_id, worst_case, holder, now, lease_ms)
+        verdict = self._budget.reserve(
+            effect, attempt, scope_id, worst_case, holder, now, lease_ms, rules
+        )
         if sent and isinstance(verdict, Reserved):
             self._budget.mark_sent(effect, attempt)
         return verdict
