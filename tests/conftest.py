@@ -5,6 +5,7 @@ is drawn would then differ with the tests that ran before on the same worker, an
 be found or not by luck; so it has none to read.
 
 VEGA_TEST_SHARE is the share of the tests in percent that is run, always the same ones.
+VEGA_TEST_SHARD is a part of the files: `2/4` is the second of four.
 VEGA_TESTS_UNTIL is a moment, in seconds since 1970, after which no further test begins.
 VEGA_COSTS is a folder in which each process writes the CPU seconds that its tests took, by file.
 
@@ -44,6 +45,7 @@ _SECRET.write_bytes(bytes(range(32)))
 
 HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
 SHARE = int(os.environ.get("VEGA_TEST_SHARE", "100"))
+SHARD, SHARDS = map(int, os.environ.get("VEGA_TEST_SHARD", "1/1").split("/"))
 UNTIL = float(os.environ.get("VEGA_TESTS_UNTIL", "inf"))
 COSTS = os.environ.get("VEGA_COSTS", "")
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -69,6 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.endswith("_properties"):
             item.add_marker(pytest.mark.properties)
+    items[:] = [item for item in items if crc32(item.path.name.encode()) % SHARDS == SHARD - 1]
     # One at least: no tests at all would be a failure.
     items[:] = [one for one in items if crc32(one.nodeid.encode()) % 100 < SHARE] or items[:1]
 

@@ -23,6 +23,8 @@ import grimp
 ROOT = Path(__file__).parent.parent
 CHECK_CPU_S = 40.0
 PULLED_CPU_S = 300.0
+UNMEASURED = costs.Cost(float("inf"))
+"""A nightly suite is left to the night until a night has measured it."""
 CI_SINCE = "1 day ago"
 """On the main branch itself CI takes the changes of a day for the change that it looks at."""
 
@@ -246,8 +248,8 @@ def nightly_plan(changed: Iterable[str]) -> Plan:
     suites = [
         name for name, suite in NIGHTLY_SUITES.items() if packages & set(suite.packages.split())
     ]
-    ranked = [(0, measured.of([path]), path) for path in files]
-    ranked += [(0, measured.suites.get(name, costs.Cost(60.0)).cpu_s, name) for name in suites]
+    known = measured.files | measured.suites
+    ranked = [(0, known.get(name, UNMEASURED).cpu_s, name) for name in [*files, *suites]]
     fitting, left = _fitting(sorted(ranked), PULLED_CPU_S)
     chosen = set(fitting)
     return Plan(

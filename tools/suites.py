@@ -3,6 +3,7 @@
     python tools/suites.py check     what fits into a minute: format, lint, layers, types, the tests
                                      nearest to the change (tools/changes.py): before every commit
     python tools/suites.py ci        everything that protects a change
+    python tools/suites.py pulled    the nightly suites of the packages that changed: a part of ci
     python tools/suites.py nightly   everything
     python tools/suites.py lint      one suite by its name
     python tools/suites.py ci --measure    keep what it cost in tools/costs.json
@@ -108,14 +109,14 @@ def chosen_tests() -> Suite:
     return Suite([["env", until, *PYTEST, *plan.files]] if plan.files else [], histories=20)
 
 
-def ci_suites() -> tuple[list[str], dict[str, Suite]]:
-    """Return what CI runs: its own suites, and the nightly ones of the packages that changed."""
+def pulled_suites() -> tuple[list[str], dict[str, Suite]]:
+    """Return the nightly suites of the packages that changed, tests as one of them."""
     plan = changes.nightly_plan(changes.changed_for_ci())
-    print("brought in by the change:", plan, sep="\n")
-    names = GROUPS["ci"]
-    left_out = [path for path in _LEFT_TO_NIGHTLY if path not in plan.files]
-    tests = Suite([[*PYTEST, "--ignore=tests/wheel", *_ignored(left_out)]], alone=True)
-    return [*names[:-1], *plan.suites, names[-1]], SUITES | {"tests": tests}
+    print("nightly suites of what changed:", plan, sep="\n")
+    if not plan.files:
+        return plan.suites, {}
+    tests = Suite([[*PYTEST, *plan.files]], histories=100, alone=True)
+    return [*plan.suites, "pulled tests"], {"pulled tests": tests}
 
 
 PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
@@ -134,9 +135,10 @@ def main() -> int:
     suites = SUITES
     names: list[str] = []
     for word in words:
-        if word == "ci":
-            chosen, suites = ci_suites()
-            names += chosen
+        if word in {"ci", "pulled"}:
+            pulled, more = pulled_suites()
+            suites = suites | more
+            names += [*GROUPS.get(word, []), *pulled]
         elif word == "check":
             suites = suites | {"chosen tests": chosen_tests()}
             names += GROUPS[word]
