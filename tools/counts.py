@@ -154,9 +154,11 @@ def odd_names(trees: Mapping[str, ast.Module]) -> Places:
     """Assigned names that are not nouns."""
     for name, tree in trees.items():
         for node in ast.walk(tree):
-            is_set = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            if is_set and node.id.strip("_") in ODD_NAMES:
-                yield f"{name}:{node.lineno} {node.id}"
+            match node:
+                case ast.Name(id=word, ctx=ast.Store()) if word.strip("_") in ODD_NAMES:
+                    yield f"{name}:{node.lineno} {word}"
+                case _:
+                    pass
 
 
 def imports_for_effects(trees: Mapping[str, ast.Module]) -> Places:
