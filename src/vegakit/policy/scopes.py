@@ -184,11 +184,13 @@ class InsufficientBudget(Struct, frozen=True, tag=True):
 
 
 class NeedsHigherCap(Struct, frozen=True, tag=True):
-    """The call waits until a person raises the cap."""
+    """The call waits until a person raises the cap. `hopeless`: not even when everything in flight
+    turns out to be free."""
 
     scope: ScopeId
     cap: Money
     missing: Money
+    hopeless: bool = True
 
 
 class ScopeClosed(Struct, frozen=True, tag=True):
@@ -249,7 +251,9 @@ class Scope(Struct):
         if self.cap is None or self.rule.on_exceed not in BINDING:
             return None
         if self.rule.on_exceed is OnExceed.ASK:
-            return NeedsHigherCap(scope_id, self.cap, Money(self.used + amount - self.cap))
+            missing = Money(self.used + amount - self.cap)
+            hopeless = self.settled + amount > self.cap
+            return NeedsHigherCap(scope_id, self.cap, missing, hopeless)
         return InsufficientBudget(
             scope_id,
             self.cap,

@@ -40,7 +40,7 @@ class RaisedErrors:
     def _raised_by(self, instruction: Sequence[Any]) -> set[str]:
         if instruction[0] == Op.CALL:
             return self._leaving[instruction[2]]
-        return {self._constants[instruction[1]]} if instruction[0] == Op.RAISE else set()
+        return {str(self._constants[instruction[1]])} if instruction[0] == Op.RAISE else set()
 
     def _propagate(self) -> None:
         """Follow each error from where it is raised through the callers that do not catch it. A
