@@ -55,13 +55,19 @@ def place(wheel: Path) -> Generator[Stage]:
 
 
 @pytest.mark.parametrize(
-    ("way", "asks"), [("map_all", 1), ("batch", 1), ("gather", 1), ("stages", 2)]
+    ("way", "asks", "budget"),
+    [
+        ("map_all", 1, "$0.006"),
+        ("batch", 1, "$0.006"),
+        ("gather", 1, "$0.006"),
+        ("stages", 2, "$0.0117"),
+    ],
 )
 def test_a_fan_out_waits_for_the_money_that_its_own_calls_hold(
-    place: Stage, way: str, asks: int
+    place: Stage, way: str, asks: int, budget: str
 ) -> None:
     """The budget pays for all answers, and holds the worst case of a few calls only."""
-    done = place.run_well("python", "fan_out.py", way, "$0.02")
+    done = place.run_well("python", "fan_out.py", way, budget)
     assert done.page["answers"] == ITEMS, done
     assert done.page["spent"] == pytest.approx(place.billed_usd(ITEMS * asks))
     assert len(place.requests) == ITEMS * asks
