@@ -304,7 +304,7 @@ def test_calls_that_wait_for_money_that_nobody_frees_are_refused_together(rule: 
     nothing is sent."""
     bench = Bench("never said", cap="$0.0009", on_exceed=rule)
 
-    async def ten() -> list[object]:
+    async def ten() -> list[Any]:
         dead, call = HolderId("dead"), EffectKey("forgotten")
         await bench.ledger.reserve(call, 1, ROOT, WORST, dead, 0, lease_ms=LEASE_MS)
         asks = (bench.ask(Account(), budget_wait_ms=MINUTE_MS) for _ in range(10))
@@ -350,7 +350,7 @@ def test_only_the_first_of_a_line_looks_at_the_ledger() -> None:
     ledger = Counting()
     bench = Bench(reply(1), cap="$0.0006", latency_ms=50_000, ledger=ledger)
 
-    async def many() -> list[object]:
+    async def many() -> list[Any]:
         first = asyncio.ensure_future(bench.ask(Account()))
         await asyncio.sleep(0.01)
         deadline = bench.clock.now() + 10_000

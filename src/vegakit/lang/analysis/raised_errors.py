@@ -20,7 +20,7 @@ class RaisedErrors:
         self._functions: Sequence[Function] = module.functions
         self._constants = module.constants
         self._covering: dict[tuple[int, str], Sequence[Handler | None]] = {}
-        self._leaving: list[set[str]] = [set() for _ in module.functions]
+        self._leaving = [set[str]() for _ in module.functions]
         self._propagate()
 
     def leaving(self, function: int) -> frozenset[str]:
@@ -32,15 +32,15 @@ class RaisedErrors:
         its errors; None stands for an error that leaves the function."""
         found: dict[int, tuple[Handler | None, ...]] = {}
         for at, instruction in enumerate(self._functions[function].code):
-            if errors := self._raised_by(instruction):
-                taken = [self._handler(function, at, error) for error in sorted(errors)]
+            taken = [self._handler(function, at, each) for each in self._raised_by(instruction)]
+            if taken:
                 found[at] = tuple(dict.fromkeys(taken))
         return found
 
-    def _raised_by(self, instruction: Sequence[Any]) -> set[str]:
+    def _raised_by(self, instruction: Sequence[Any]) -> list[str]:
         if instruction[0] == Op.CALL:
-            return self._leaving[instruction[2]]
-        return {str(self._constants[instruction[1]])} if instruction[0] == Op.RAISE else set()
+            return sorted(self._leaving[int(instruction[2])])
+        return [str(self._constants[instruction[1]])] if instruction[0] == Op.RAISE else []
 
     def _propagate(self) -> None:
         """Follow each error from where it is raised through the callers that do not catch it. A
