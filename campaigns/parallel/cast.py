@@ -55,6 +55,35 @@ FUNCTIONS = (
     return p;
 }""",
 )
+GUARDS = {
+    "sure": """fn sure(a: str) -> str {
+    if len(a) % 3 == 0 { fail("not sure of {a}"); }
+    return a;
+}""",
+    "judged": """fn judged(a: str) -> str {
+    let b = Plain <- "judge {a}";
+    if len(b) % 2 == 0 { fail("judged {b}"); }
+    return Plain <- "good {b}";
+}""",
+    "twice": """fn twice(a: str) -> str {
+    let b = Plain <- "once {a}";
+    let c = "{b}?";
+    return judged(sure(c)) + b;
+}""",
+    "strict": """fn strict(a: str) -> str {
+    let b = Plain <- "strict {a}";
+    if str::contains(b, "e") { refuse(b); }
+    return b;
+}""",
+    "refuse": """fn refuse(a: str) {
+    fail("refused {a}");
+}""",
+    "agreed": """fn agreed(a: str) -> str {
+    if not human::approve("go on with {a}?", 5s) { fail("no"); }
+    return a;
+}""",
+}
+"""Functions that may fail, by what they are given, by an answer or by what a person says."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +166,10 @@ def types() -> list[Stmt]:
 
 def functions() -> list[Stmt]:
     return [line(text) for text in FUNCTIONS]
+
+
+def guards() -> list[Stmt]:
+    return [line(text) for text in GUARDS.values()]
 
 
 def agents_of(chance: Random, kinds: list[Kind]) -> list[Stmt]:

@@ -56,6 +56,28 @@ class Shapes(Statements):
         body = [line(f'let {told} = "before";'), Stmt([*ways]), *then[self.chance.randrange(3) :]]
         return Stmt(["if true {", Block(body), "}"])
 
+    def guarded(self, scope: Scope) -> Stmt:
+        """A function that may fail decides what runs behind its call."""
+        name, asked = self.fresh("t"), self.pick("sure", "judged", "twice", "strict", "agreed")
+        answer = self.fresh("t")
+        first = line(f"let {answer} = {self.send(scope, plain=True)};")
+        call = line(f"{name} = {asked}({self.pick(answer, answer, self.text(scope))});")
+        kind = self.pick("Failed", "Failed(why)", "AgentFailed", "")
+        caught = self._write_to(scope, self._path())
+        tried = Block([call, *self._perhaps(scope)])
+        head = f"}} catch {kind} {{" if kind else "} catch {"
+        handled = [Stmt(["try {", tried, head, Block([caught]), "}"])]
+        rounds = [Stmt(["for i in range(3) {", Block([*handled]), "}"])]
+        branch = [Stmt([f"if {self._test(answer)} {{", Block([call]), "}"])]
+        ways = self.chance.choice([[call], handled, handled, rounds, branch])
+        then = [
+            self._look(self._path()),
+            line(f'print({self.pick("Plain", "Steady")} <- "{self.fresh("x")} {{{name}}}");'),
+            line(f'print(Steady <- "{self.fresh("x")}");'),
+        ]
+        body = [line(f'let {name} = "before";'), first, *ways, *then[self.chance.randrange(3) :]]
+        return Stmt(["if true {", Block(body), "}"])
+
     def changed_by_branch(self, scope: Scope) -> Stmt:
         """Nobody knows yet which way is gone, and one of them writes or assigns."""
         name, go, path = self.fresh("t"), self.fresh("g"), self._path()

@@ -7,7 +7,7 @@ each other, `time::now`.
 
 from random import Random
 
-from campaigns.parallel.cast import AGENTS, agents_of, functions, types
+from campaigns.parallel.cast import AGENTS, agents_of, functions, guards, types
 from campaigns.parallel.shapes import Shapes
 from campaigns.parallel.statements import Write
 from campaigns.parallel.trees import Block, Stmt, line
@@ -39,6 +39,9 @@ def program(seed: int) -> Block:
     if seed % 4 == 3:
         writer.simple.append((2, writer.race))
     writer.has_team = seed % 4 == 1
+    if seed % 4 == 2:
+        writer.guards = guards()
+        writer.compound.append((5, writer.guarded))
     return writer.program()
 
 
@@ -46,7 +49,8 @@ class _Writer(Shapes):
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
         self.has_team = False
-        self._compound: list[tuple[int, Write]] = [
+        self.guards: list[Stmt] = []
+        self.compound: list[tuple[int, Write]] = [
             (4, self._if),
             (4, self._for),
             (2, self._while),
@@ -67,7 +71,7 @@ class _Writer(Shapes):
         chance = self.chance
         out = [line("program may [fs::read, fs::write]"), *types()]
         named = [*self.kinds, *([DOOMED] if self.has_team and DOOMED not in self.kinds else ())]
-        out += [*agents_of(chance, named), *functions()]
+        out += [*agents_of(chance, named), *functions(), *self.guards]
         if self.has_team:
             rules = f"strategy {self.pick('restart', 'restart_all', 'rest_for_one', 'stop')}"
             rules += f"  max_restarts {self.chance.randrange(3)}  window 12h"
@@ -177,7 +181,7 @@ class _Writer(Shapes):
         return self._block(scope.inner(**changed), self.chance.choice([1, 1, 2, 3]))
 
     def _statement(self, scope: Scope) -> Stmt:
-        choices = self.simple + (self._compound if scope.depth < DEEPEST else [])
+        choices = self.simple + (self.compound if scope.depth < DEEPEST else [])
         weights = [weight * self.more.get(write.__name__, 1) for weight, write in choices]
         [(_, write)] = self.chance.choices(choices, weights)
         return write(scope)

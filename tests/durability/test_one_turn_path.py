@@ -143,7 +143,7 @@ def test_a_budget_is_waited_for(tmp_path: Path) -> None:
     """Four at once where there is room for one: all are answered, and no budget is exceeded."""
 
     async def four(rt: Runtime, agent: Agent[Any]) -> list[str]:
-        asks = (rt.ask(agent, f"question {n}", wait_for_budget=True) for n in range(4))
+        asks = (rt.ask(agent, f"question {n}") for n in range(4))
         return [str(reply) for reply in await rt.batch(*asks)]
 
     def make() -> Agent[Any]:

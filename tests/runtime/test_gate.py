@@ -22,6 +22,7 @@ from vegakit.errors import (
     BudgetExceeded,
     CircuitOpen,
     ErrorClass,
+    Paused,
     Phase,
     RateLimited,
     WorldError,
@@ -37,6 +38,7 @@ from vegakit.policy import (
     Backoff,
     BreakerRule,
     ClaimState,
+    OnExceed,
     Rate,
     RateRule,
     RateStrategy,
@@ -52,6 +54,8 @@ ROOT, ME = ScopeId("root"), HolderId("me")
 WORST = Money(1_000 + 100 * 5_000)
 """One word in at $1 a million, at most a hundred out at $5."""
 QUICK = Backoff(1, 1.0, 1)
+MINUTE_MS = 60_000
+REFUSED_BY = {OnExceed.BLOCK: BudgetExceeded, OnExceed.ASK: Paused}
 
 
 def reply(tokens: int | None) -> ModelReply:
@@ -72,21 +76,23 @@ class Bench:
         cap: str = "$1",
         rate: RateRule | None = None,
         breaker: BreakerRule | None = None,
+        on_exceed: OnExceed = OnExceed.BLOCK,
+        ledger: MemoryLedger | None = None,
         **settings: Any,
     ) -> None:
         self.clock = VirtualClock()
-        self.ledger = MemoryLedger()
+        self.ledger = MemoryLedger() if ledger is None else ledger
         self.model = ScriptedModel(list(script), **settings)
         self.gate = Gate(self.ledger, self.clock, ME)
         rules = LimiterRules(rate or RateRule(), breaker or BreakerRule())
         self.limiter = Limiter("scripted", rules, self.clock)
-        self.cap = cap
+        self.rule = ScopeRule(dollars(cap), on_exceed)
         self.account = Account()
-        self.calls = 0
+        self.calls = self.took_ms = 0
 
-    def call(self, **changes: Any) -> ModelCall:
+    def call(self, most: int = 100, **changes: Any) -> ModelCall:
         self.calls += 1
-        request = ModelRequest("scripted", (UserMessage((Text("hi"),)),), ModelSettings(100))
+        request = ModelRequest("scripted", (UserMessage((Text("hi"),)),), ModelSettings(most))
         settings: dict[str, Any] = {"retry": RetryRule(max_attempts=3, backoff=QUICK)} | changes
         key = EffectKey(f"call{self.calls}")
         return ModelCall(self.model, request, key, ROOT, self.limiter, **settings)
@@ -100,8 +106,12 @@ class Bench:
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         async def opened() -> Any:
             await self.ledger.renew(ME, self.clock.now() + 60_000)
-            await self.ledger.open(ROOT, ScopeRule(dollars(self.cap)), 0)
-            return await work
+            await self.ledger.open(ROOT, self.rule, 0)
+            began = self.clock.now()
+            try:
+                return await work
+            finally:
+                self.took_ms = self.clock.now() - began
 
         return run_virtual(opened())
 
@@ -245,7 +255,7 @@ def test_whoever_waits_for_budget_is_served_when_others_settle() -> None:
 
     async def ten() -> list[ModelReply]:
         return await asyncio.gather(
-            *(bench.ask(Account(), wait_for_budget=True) for _ in range(10))
+            *(bench.ask(Account(), budget_wait_ms=MINUTE_MS) for _ in range(10))
         )
 
     assert len(bench.run(ten())) == 10
@@ -260,8 +270,8 @@ def test_waiting_for_budget_ends_at_the_deadline() -> None:
         first = asyncio.ensure_future(bench.ask(Account()))
         await asyncio.sleep(0.01)
         deadline = bench.clock.now() + 60
-        with pytest.raises(BudgetExceeded):
-            await bench.ask(wait_for_budget=True, deadline_ms=deadline)
+        with pytest.raises(BudgetExceeded, match="its timeout passed before any of it came free"):
+            await bench.ask(budget_wait_ms=MINUTE_MS, deadline_ms=deadline)
         await first
 
     bench.run(two())
@@ -271,7 +281,87 @@ def test_a_call_that_can_never_fit_does_not_wait() -> None:
     """Not even when everything under way turned out to be free."""
     bench = Bench("never said", cap="$0.0001")
     with pytest.raises(BudgetExceeded):
-        bench.run(bench.ask(wait_for_budget=True))
+        bench.run(bench.ask(budget_wait_ms=MINUTE_MS))
+    assert bench.took_ms == 0
+
+
+def test_a_wait_lasts_as_long_as_the_budget_moves() -> None:
+    """Each call takes 40 s and there is room for one at a time, so the last waits six minutes."""
+    bench = Bench(*[reply(1)] * 10, cap="$0.0006", latency_ms=40_000)
+
+    async def ten() -> None:
+        asks = (bench.ask(Account(), budget_wait_ms=MINUTE_MS) for _ in range(10))
+        await asyncio.gather(*asks)
+
+    bench.run(ten())
+    assert bench.took_ms >= 400_000
+    assert bench.figures == (10 * 6_000, 0)
+
+
+@pytest.mark.parametrize("rule", [OnExceed.BLOCK, OnExceed.ASK])
+def test_calls_that_wait_for_money_that_nobody_frees_are_refused_together(rule: OnExceed) -> None:
+    """A dead process holds it. All calls are refused when nothing has moved for their minute, and
+    nothing is sent."""
+    bench = Bench("never said", cap="$0.0009", on_exceed=rule)
+
+    async def ten() -> list[Any]:
+        dead, call = HolderId("dead"), EffectKey("forgotten")
+        await bench.ledger.reserve(call, 1, ROOT, WORST, dead, 0, lease_ms=LEASE_MS)
+        asks = (bench.ask(Account(), budget_wait_ms=MINUTE_MS) for _ in range(10))
+        return await asyncio.gather(*asks, return_exceptions=True)
+
+    refusals = bench.run(ten())
+    assert [type(one) for one in refusals] == [REFUSED_BY[rule]] * 10
+    assert MINUTE_MS <= bench.took_ms <= MINUTE_MS + 1_000
+    assert bench.model.requests == []
+
+
+def test_calls_wait_in_the_order_they_came() -> None:
+    """A small one does not pass a large one that came before it."""
+    bench = Bench(*[reply(1)] * 4, cap="$0.0009", latency_ms=10)
+    ended: list[str] = []
+
+    async def ask(name: str, tokens: int) -> None:
+        await bench.ask(Account(), most=tokens, budget_wait_ms=MINUTE_MS)
+        ended.append(name)
+
+    async def in_turn() -> None:
+        async with asyncio.TaskGroup() as group:
+            for name, tokens in (("first", 100), ("large", 170), ("small", 90), ("last", 10)):
+                group.create_task(ask(name, tokens))
+                await asyncio.sleep(0.001)
+
+    bench.run(in_turn())
+    assert ended.index("large") < ended.index("small")
+
+
+class Counting(MemoryLedger):
+    """Counts how often somebody looks at a budget."""
+
+    looks = 0
+
+    def scope(self, scope_id: ScopeId, now: int) -> Any:
+        self.looks += 1
+        return super().scope(scope_id, now)
+
+
+def test_only_the_first_of_a_line_looks_at_the_ledger() -> None:
+    """A hundred calls that wait look no oftener than one call would."""
+    ledger = Counting()
+    bench = Bench(reply(1), cap="$0.0006", latency_ms=50_000, ledger=ledger)
+
+    async def many() -> list[Any]:
+        first = asyncio.ensure_future(bench.ask(Account()))
+        await asyncio.sleep(0.01)
+        deadline = bench.clock.now() + 10_000
+        waits: dict[str, Any] = {"budget_wait_ms": MINUTE_MS, "deadline_ms": deadline}
+        asks = (bench.ask(Account(), **waits) for _ in range(100))
+        refusals = await asyncio.gather(*asks, return_exceptions=True)
+        await first
+        return refusals
+
+    assert {type(one) for one in bench.run(many())} == {BudgetExceeded}
+    assert ledger.looks <= 10_000 // 50 + 100
 
 
 def test_an_open_breaker_refuses_without_sending() -> None:

@@ -43,7 +43,7 @@ async def beside_another(rt: Runtime, agent: Agent[Any]) -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     try:
-        await rt.ask(agent, "hi")
+        await rt.ask(agent, "hi", wait_for_budget=False)
     finally:
         clock.advance(5)
         await under_way
@@ -101,7 +101,7 @@ CALLS = [
         beside_another,
         COULD_COST,
         "$0.000501 reserved by calls under way",
-        "or pass wait_for_budget=True",
+        "or try again when a call under way has ended",
     ),
     Refused(
         "too large without asking",

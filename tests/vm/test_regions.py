@@ -11,6 +11,7 @@ from vegakit.lang.analysis.effects import (
     file_path,
     on_path,
 )
+from vegakit.lang.analysis.raised_errors import RaisedErrors
 from vegakit.lang.analysis.speculation import SpeculationRules
 from vegakit.lang.codegen.bytecode import Function, Module, Op
 from vegakit.lang.codegen.compiler import compile_program
@@ -33,18 +34,38 @@ def functions_below(feature: str) -> list[tuple[Function, Module]]:
 
 
 def ways_of(function: Function, module: Module, at: int) -> list[int]:
-    """By the definition: an error goes to the first handler around it that takes its kind."""
+    """By the definition: an error goes to the first handler around it that takes its kind, and a
+    call raises what leaves the function that it calls."""
     op, *operands = function.code[at]
     if op == Op.RAISE:
-        kind = module.constants[operands[0]]
-        around = [each for each in function.handlers if each.start <= at < each.end]
-        return [each.target for each in around if not each.kinds or kind in each.kinds][:1] or [-1]
+        return [target_of(function, at, module.constants[operands[0]])]
+    if op == Op.CALL:
+        errors = sorted(leaving(module, operands[1], frozenset()))
+        return [at + 1, *dict.fromkeys(target_of(function, at, error) for error in errors)]
     if op in (Op.RETURN, Op.EXIT, Op.TASK_END):
         return [-1]
     jumps = [of for of, kind in zip(operands, Op(op).operands, strict=True) if kind == "j"]
     if op == Op.JUMP:
         return jumps
     return [at + 1, *(jumps if op != Op.PAR_SPAWN else ())]
+
+
+def target_of(function: Function, at: int, error: str) -> int:
+    around = [each for each in function.handlers if each.start <= at < each.end]
+    taking = [each.target for each in around if not each.kinds or error in each.kinds]
+    return taking[0] if taking else -1
+
+
+def leaving(module: Module, number: int, called: frozenset[int]) -> set[str]:
+    """By the definition: of what is raised in a function or in what it calls, what no handler of it
+    takes."""
+    function, found = module.functions[number], set[str]()
+    for at, (op, *operands) in enumerate(function.code):
+        errors = {module.constants[operands[0]]} if op == Op.RAISE else set()
+        if op == Op.CALL and operands[1] not in called:
+            errors = leaving(module, operands[1], called | {number})
+        found |= {error for error in errors if target_of(function, at, error) == -1}
+    return found
 
 
 def reaches_the_end(ways: list[list[int]], start: int, without: int) -> bool:
@@ -60,13 +81,14 @@ def reaches_the_end(ways: list[list[int]], start: int, without: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "feature", ["break_continue", "loops", "try_catch", "while_limit", "streams"]
+    "feature",
+    ["ahead", "break_continue", "loops", "recursion", "try_catch", "while_limit", "streams"],
 )
 def test_the_ways_meet_where_none_goes_around(feature: str) -> None:
     """It lies on every way, and nothing before it does."""
     for function, module in functions_below(feature):
         ways = [ways_of(function, module, at) for at in range(len(function.code))]
-        flow = _flow(function, module.constants)
+        flow = _flow(function, RaisedErrors(module).handlers_of(module.functions.index(function)))
         assert flow.ways == ways
         meets = flow.meets
         for at in range(len(function.code)):
@@ -195,3 +217,63 @@ def test_files_with_different_paths_are_told_apart() -> None:
         assert others == [one]
     assert conflict(write, on_path(wide, "a/x")), "whose path is not known may write any"
     assert file_path("http::get", "a/x") == ""
+
+
+HELPERS = """
+fn low(x: str) -> str { if x == "a" { fail("low"); } return x; }
+fn middle(x: str) -> str { let y = low(x); return y + "!"; }
+fn safe(x: str) -> str { try { return middle(x); } catch Failed(why) { return why; } }
+fn other(x: str) -> str { try { return middle(x); } catch AgentFailed { return "no"; } }
+fn round(n: int) -> int { if n < 0 { fail("below"); } return again(n - 1); }
+fn again(n: int) -> int { return round(n); }
+print(safe(other("b")));
+print(round(0));
+"""
+
+
+def test_an_error_leaves_every_caller_that_does_not_catch_it() -> None:
+    """Also callers that call each other in a circle."""
+    checked, _ = check_program(HELPERS, "a.vega", lambda _: None)
+    assert checked is not None
+    module = compile_program(checked)
+    raised = RaisedErrors(module)
+    failing = {each.name for number, each in enumerate(module.functions) if raised.leaving(number)}
+    assert failing >= {"low", "middle", "other", "round", "again"}
+    assert "safe" not in failing
+    assert {*map(str, failing)} == {
+        each.name
+        for number, each in enumerate(module.functions)
+        if leaving(module, number, frozenset())
+    }
+
+
+GUARDED = """
+agent A { model fast }
+fn judged(x: str) -> str { if x == "a" { fail("no"); } return x; }
+fn main() {
+    let a = A <- "one";
+    let b = "before";
+    try { b = judged(a); print(A <- "two"); } catch Failed(why) { b = why; }
+    print(A <- "three");
+    judged(b);
+    print(A <- "four");
+}
+"""
+
+
+def test_a_call_that_may_fail_has_a_region_as_an_undecided_jump_has() -> None:
+    """Caught, it ends behind the `try`, and what both ways write is not known there; not caught, it
+    ends with the function."""
+    checked, _ = check_program(GUARDED, "a.vega", lambda _: None)
+    assert checked is not None
+    module = compile_program(checked)
+    effects = ModuleEffects(module)
+    regions = Regions(effects, SpeculationRules(module, effects), module)
+    main = next(at for at, each in enumerate(module.functions) if each.name == "main")
+    calls = [at for at, row in enumerate(module.functions[main].code) if row[0] == Op.CALL]
+    caught, uncaught = (regions.of(main, at) for at in calls)
+    [handler] = module.functions[main].handlers
+    assert handler.target <= caught.meets < calls[1]
+    assert handler.reason in caught.writes
+    assert (caught.raises, caught.sends) == (False, ("A",))
+    assert (uncaught.meets, uncaught.raises, uncaught.sends) == (-1, True, ("A",))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ToolCalled as ToolCalled,
         ToolReturned as ToolReturned,
         TurnEnded as TurnEnded,
+        budget_wait_ms_of as budget_wait_ms_of,
         current_process as current_process,
         only_in_program as only_in_program,
         seconds_of as seconds_of,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         cost_of_call as cost_of_call,
     )
     from vegakit.host.budgets import (
+        AGAIN as AGAIN,
         NO_PRICE as NO_PRICE,
         USER_SCOPE as USER_SCOPE,
         Budgets as Budgets,
@@ -130,14 +132,16 @@ __getattr__, __dir__ = lazy_exports(
         "admission": "AdmissionService PreparedGrant",
         "agents": (
             "Agent AskOptions Body Child ChildOptions Process Reducer Reply StreamEvent Supervisor "
-            "TextChunk ToolCalled ToolReturned TurnEnded current_process only_in_program "
-            "seconds_of"
+            "TextChunk ToolCalled ToolReturned TurnEnded budget_wait_ms_of current_process "
+            "only_in_program seconds_of"
         ),
         "approvals": (
             "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
         ),
         "authors": "AskCost cost_of_ask cost_of_call",
-        "budgets": "NO_PRICE USER_SCOPE Budgets Lease place_of price_of rule_of scope_of_agent",
+        "budgets": (
+            "AGAIN NO_PRICE USER_SCOPE Budgets Lease place_of price_of rule_of scope_of_agent"
+        ),
         "deployment": "agent_of deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",

@@ -107,15 +107,15 @@ T = TypeVar("T", default=str)
 class AskOptions(TypedDict, total=False):
     """Names what an ask takes beside the agent and the prompt. `timeout` is in seconds or like
     "30s", `budget` caps this ask alone, `history` is said before the prompt, `on_chunk` is called
-    with each piece of text as it comes; with `wait_for_budget` it waits for money instead of
-    failing; `max_wait` is the longest that it waits for a limit."""
+    with each piece of text as it comes; `wait_for_budget` is how long it waits for money that other
+    calls hold; `max_wait` is the longest that it waits for a limit."""
 
     timeout: float | str | None
     budget: str | float | None
     deps: object
     files: Sequence[str | Path | Media]
     history: Conversation | Sequence[Message]
-    wait_for_budget: bool
+    wait_for_budget: bool | float | str
     max_wait: float | str | None
     on_chunk: Callable[[str], object] | None
 
@@ -303,6 +303,18 @@ class Agent(AgentStub, Generic[T]):
 
 _MOST_VARIANTS = 64
 _RULES = {"retry": RetryRule, "rate": RateRule, "breaker": BreakerRule}
+
+
+BUDGET_WAIT_MS = 60_000
+"""How long an ask waits for money that other calls hold, if it does not say. A fan-out whose calls
+fail at once would cancel its other calls, and pay for them."""
+
+
+def budget_wait_ms_of(wait: bool | float | str) -> int:
+    """Return how long an ask waits for money that other calls hold; False is not at all."""
+    if isinstance(wait, bool):
+        return BUDGET_WAIT_MS if wait else 0
+    return round(seconds_of(wait) * 1000)
 
 
 def seconds_of(duration: float | str) -> float:

@@ -490,6 +490,8 @@ class _Call(Protocol):
 
 
 NO_PRICE = "has no known price"
+AGAIN = ", or try again when a call under way has ended"
+"""What helps where a budget has room but for what other calls hold."""
 QUOTED = "as quoted"
 """How the name of a scope ends that is the quote of a run."""
 _CENT = dollars("$0.01")
@@ -551,9 +553,11 @@ def refusal(
     *,
     may_go_on: bool = False,
     overbilled: Money = _NOTHING,
+    waited: str = "",
 ) -> BudgetExceeded:
     """Return the error that says why a call is not admitted, in a run that `may_go_on` or not, to
-    whose calls providers have `overbilled` so much."""
+    whose calls providers have `overbilled` so much. `waited` is why it does not wait any longer for
+    money that others hold."""
     tokens = call.request.settings.max_tokens
     could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
     match verdict:
@@ -571,8 +575,8 @@ def refusal(
             return BudgetExceeded(
                 f"{could}, but budget {scope!r} has {format_money(left)} left of "
                 f"{format_money(cap)}: {format_money(settled)} spent, {format_money(reserved)} "
-                f"reserved by calls under way; {what}"
-                + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
+                f"reserved by calls under way{waited and f', and {waited}'}; {what}"
+                + ("" if verdict.hopeless else AGAIN)
                 + _next_period(verdict.refills_ms)
             )
         case NeedsHigherCap(scope, cap, missing) if scope.endswith(QUOTED):

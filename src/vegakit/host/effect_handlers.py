@@ -410,7 +410,7 @@ class EffectHandlers:
             retry,
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
-            wait_for_budget=request.wait_for_budget,
+            budget_wait_ms=request.budget_wait_ms,
             priority=effect.priority,
             earlier=await self._earlier(effect),
             tried=request.tried,

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vegakit.concurrency import run_to_completion, wait_first
+from vegakit.concurrency import run_to_completion
 from vegakit.conversation import Finish, ModelChunk, ModelReply, ModelRequest, TextDelta, Usage
 from vegakit.errors import (
+    BudgetExceeded,
     InvalidMoneyError,
     Phase,
     StoreError,
     WorldError,
 )
 from vegakit.events import Answered, EffectOutcome
+from vegakit.host.budget_waits import BudgetWaits
 from vegakit.host.budgets import price_of, refusal
 from vegakit.host.limiter import (
     CallHealth,
@@ -45,6 +47,7 @@ from vegakit.policy import (
     GiveUp,
     GiveUpReason,
     InsufficientBudget,
+    NeedsHigherCap,
     Notice,
     Reserved,
     RetryAt,
@@ -95,8 +98,6 @@ _FINAL = (GiveUpReason.BUDGET, GiveUpReason.DEADLINE)
 """Reasons that only the gate knows, so that the outcome has to say them."""
 _WHOLE = (Finish.STOP, Finish.TOOL_CALLS)
 """How an answer ends that may be given again: not cut short, and not held back."""
-_BUDGET_POLL_MS = 50
-"""Another process may settle without telling us."""
 
 
 class ModelCall(NamedTuple):
@@ -110,7 +111,8 @@ class ModelCall(NamedTuple):
     retry: RetryRule
     stream: bool = False
     deadline_ms: int | None = None
-    wait_for_budget: bool = False
+    budget_wait_ms: int = 0
+    """How long it waits for money that other calls hold, while nothing moves in the budget."""
     priority: int = 2
     earlier: int = 0
     """Attempts made before we died; their claims are in the ledger."""
@@ -197,7 +199,7 @@ class Account:
 class _NoRoomError(Exception):
     """The reservation did not fit when its turn came, but may later."""
 
-    def __init__(self, verdict: InsufficientBudget) -> None:
+    def __init__(self, verdict: InsufficientBudget | NeedsHigherCap) -> None:
         super().__init__(verdict)
         self.verdict = verdict
 
@@ -221,7 +223,7 @@ class Gate:
         self._backlog = Backlog(clock) if backlog is None else backlog
         self._lease_ms = lease_ms
         self._cache = cache
-        self._settled = asyncio.Event()
+        self._waits = BudgetWaits(ledger, clock)
         self.reserved = 0
         """Nano-dollars that are held for attempts of this runtime which have not ended."""
         self.overbilled = Money(0)  # what providers billed above what a call could cost at most
@@ -254,7 +256,7 @@ class Gate:
                         yield chunk
                 return  # noqa: TRY300
             except _NoRoomError as short:
-                await self._wait_for_room(call, short.verdict)
+                await self._wait_for_room(call, bound[1], short.verdict, account)
             except WorldError as error:
                 verdict = retry.on_failure(
                     error.error_class,
@@ -368,14 +370,22 @@ class Gate:
             self.reserved += worst
             account.notices.extend(verdict.notices)
             return True
-        if (
-            isinstance(verdict, InsufficientBudget)
-            and call.wait_for_budget
-            and not verdict.hopeless
-        ):
+        is_short = isinstance(verdict, InsufficientBudget | NeedsHigherCap)
+        if is_short and not verdict.hopeless and call.budget_wait_ms:
             raise _NoRoomError(verdict)
-        may_go_on = account.record is not None
-        raise refusal(call, worst, verdict, may_go_on=may_go_on, overbilled=self.overbilled)
+        raise self._refusal(call, worst, verdict, account)
+
+    def _refusal(
+        self, call: ModelCall, worst: Money, verdict: Admission, account: Account, waited: str = ""
+    ) -> BudgetExceeded:
+        return refusal(
+            call,
+            worst,
+            verdict,
+            may_go_on=account.record is not None,
+            overbilled=self.overbilled,
+            waited=waited,
+        )
 
     async def _reserve(
         self, call: ModelCall, attempt: int, worst: Money, record: CallRecord | None
@@ -487,9 +497,7 @@ class Gate:
             finally:  # who is cancelled in the first settles all the same
                 await self._written(settle, account, settling)
         self.on_wait("settle", self._clock.now() - now)
-        # Who waits for room looks again; who comes later waits for the next settlement.
-        self._settled.set()
-        self._settled = asyncio.Event()
+        self._waits.on_settled()
 
     async def _written(
         self,
@@ -510,12 +518,19 @@ class Gate:
             if settled is not None:
                 account.notices.extend(settled.notices)
 
-    async def _wait_for_room(self, call: ModelCall, short: InsufficientBudget) -> None:
-        """Wait until somebody settles; a deadline that passes meanwhile is a refusal."""
-        now = self._clock.now()
-        if call.deadline_ms is not None and now >= call.deadline_ms:
-            raise refusal(call, short.wanted, short)
-        await wait_first(self._settled.wait(), self._clock.wait_until(now + _BUDGET_POLL_MS))
+    async def _wait_for_room(
+        self,
+        call: ModelCall,
+        worst: Money,
+        short: InsufficientBudget | NeedsHigherCap,
+        account: Account,
+    ) -> None:
+        """Wait until there may be room; refuse the call if it has waited long enough."""
+        why = await self._waits.wait(
+            short.scope, worst, limit_ms=call.budget_wait_ms, deadline_ms=call.deadline_ms
+        )
+        if why:
+            raise self._refusal(call, worst, short, account, why)
 
 
 def _named(call: ModelCall) -> ModelRequest:

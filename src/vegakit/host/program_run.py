@@ -14,6 +14,7 @@ from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, rebuild_error
 from vegakit.events import EffectOutcome
 from vegakit.host.agents import (
+    BUDGET_WAIT_MS,
     Agent,
     Body,
     Child,
@@ -518,7 +519,8 @@ class ProgramRun:
         if isinstance(message, Prompt):
             return message
         scope = self._services.budgets.current
-        return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
+        parts = (Text(str(message)), *map(read_media, files))
+        return Prompt(parts, scope=scope, stream=stream, budget_wait_ms=BUDGET_WAIT_MS)
 
     def _on_action(self, action: Action) -> None:
         self._takers.get(type(action), self._react)(action)

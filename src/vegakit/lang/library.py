@@ -266,6 +266,9 @@ NAMESPACES = frozenset(name.partition("::")[0] for name in LIBRARY if "::" in na
 ENDS = frozenset({"fail", "process::exit"})
 """After these nothing of the function runs."""
 
+ASKS_PEOPLE = "human::"
+"""What the names of functions begin with that ask a person."""
+
 CONFIRM = "budget::confirm"
 """No function for programs: how a loop inside a `confirm` asks before its first round, of its list
 and of the sends in a round."""

@@ -206,11 +206,13 @@ class InsufficientBudget(Struct, frozen=True, tag=True):
 
 
 class NeedsHigherCap(Struct, frozen=True, tag=True):
-    """The call waits until a person raises the cap."""
+    """The call waits until a person raises the cap. `hopeless`: not even when everything in flight
+    turns out to be free."""
 
     scope: ScopeId
     cap: Money
     missing: Money
+    hopeless: bool = True
 
 
 class ScopeClosed(Struct, frozen=True, tag=True):
@@ -317,16 +319,18 @@ class Scope(Struct):
         """Return the refusal of an amount that does not fit, if the rule refuses at all."""
         if rule.cap is None or rule.on_exceed not in BINDING:
             return None
-        if rule.on_exceed is OnExceed.ASK:
-            return NeedsHigherCap(scope_id, rule.cap, Money(self.used_by(rule) + amount - rule.cap))
         settled = self.settled_by(rule.window)
+        hopeless = settled + amount > rule.cap
+        if rule.on_exceed is OnExceed.ASK:
+            missing = Money(self.used_by(rule) + amount - rule.cap)
+            return NeedsHigherCap(scope_id, rule.cap, missing, hopeless)
         return InsufficientBudget(
             scope_id,
             rule.cap,
             settled=Money(settled),
             reserved=Money(self.reserved),
             wanted=Money(amount),
-            hopeless=settled + amount > rule.cap,
+            hopeless=hopeless,
             refills_ms=next((w.ends_ms for w in self._windows() if w.rule == rule.window), None),
         )
 

@@ -36,7 +36,8 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     """A message to an agent. `scope` is the shared budget at the place of the send, `session` the
     budget inside the program; `budget` replaces the agent's own budget for this send; `answer` is
     the requested type; `shared` are the budgets of the agents whose tools send it. With
-    `wait_for_budget` its calls wait until the shared budget has room for them."""
+    `budget_wait_ms` its calls wait for money that others hold in the shared budget, until nothing
+    has moved there for so long."""
 
     parts: tuple[UserPart, ...]
     history: tuple[Message, ...] = ()
@@ -45,14 +46,14 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     stream: bool = False
     session: str = ""
     answer: Type | None = None
-    wait_for_budget: bool = False
+    budget_wait_ms: int = 0
     shared: tuple[SharedBudget, ...] = ()
 
     @property
     def question(self) -> "Prompt":
         """Return the prompt without its budgets and patience. A run that is resumed under another
         budget sends an equal question."""
-        return replace(self, scope=ScopeId(""), session="", wait_for_budget=False, shared=())
+        return replace(self, scope=ScopeId(""), session="", budget_wait_ms=0, shared=())
 
 
 class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):

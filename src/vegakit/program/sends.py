@@ -228,7 +228,7 @@ class SendWorker(Worker):
             session,
             prompt.answer,
             prior_attempts=prior_attempts,
-            wait_for_budget=prompt.wait_for_budget,
+            budget_wait_ms=prompt.budget_wait_ms,
             shared=body.shared_with(prompt.shared),
         )
         if process.sends is None:
@@ -308,11 +308,11 @@ class SendWorker(Worker):
         # A summary is only for the next call, so it is not streamed.
         stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
         asked, most, tried = call.request, call.worst_case, call.retry.attempts - 1
-        waits, tokens = send.wait_for_budget, call.tokens
+        waits_ms, tokens = send.budget_wait_ms, call.tokens
         self._core.start(
             path,
             process,
-            CallModel(asked, most, send.scope, stream, tried, waits, tokens, send.shared),
+            CallModel(asked, most, send.scope, stream, tried, waits_ms, tokens, send.shared),
             "send",
             message_id,
             (call.step,),

@@ -164,7 +164,7 @@ class Send(Struct, omit_defaults=True):
     prior_attempts: PriorAttempts = field(default_factory=PriorAttempts)
     programs: int = 0
     tries: int = 0
-    wait_for_budget: bool = False
+    budget_wait_ms: int = 0
     shared: tuple[SharedBudget, ...] = ()
     alerted: bool = False
     """It was told that it has spent more than its agent's budget, which only warns."""

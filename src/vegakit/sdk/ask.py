@@ -27,6 +27,7 @@ from vegakit.host import (
     StreamEvent,
     TextChunk,
     TurnEnded,
+    budget_wait_ms_of,
     seconds_of,
 )
 from vegakit.policy import BINDING
@@ -70,7 +71,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
         deps: object = None,
         files: Sequence[str | Path | Media] = (),
         history: Conversation | Sequence[Message] = (),
-        wait_for_budget: bool = False,
+        wait_for_budget: bool | float | str = True,
         max_wait: float | str | None = None,
         on_chunk: Callable[[str], object] | None = None,
     ) -> None:
@@ -84,7 +85,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
         self._scope = runtime.budgets.current
         self._above = calling_span()
         self._deps = deps
-        self._wait_for_budget = wait_for_budget
+        self._budget_wait_ms = budget_wait_ms_of(wait_for_budget)
         timeout = agent.timeout if timeout is None else timeout
         self._timeout_ms = 0 if timeout is None else round(seconds_of(timeout) * 1000)
         now = runtime.clock.now()
@@ -152,7 +153,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
             self._history,
             self._scope,
             stream=stream,
-            wait_for_budget=self._wait_for_budget,
+            budget_wait_ms=self._budget_wait_ms,
         )
         return self._runtime.program.ask_once(
             self._agent,

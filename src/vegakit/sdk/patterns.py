@@ -72,7 +72,7 @@ async def map_all(
     ask: Callable[[S], Awaitable[T]], items: Iterable[S], concurrency: int = 8
 ) -> list[T]:
     """Return the answers in the order of the items, which are taken one by one as there is room.
-    The first failure cancels the rest."""
+    The first failure cancels the rest. Asks wait for money that the others hold."""
     _check_at_least_one("concurrency", concurrency)
     answers: dict[int, T] = {}
     waiting = enumerate(items)

@@ -363,9 +363,11 @@ class Runtime(SyncRuntime):
     ) -> Ask[T]:
         """Return a question to an agent: await it for the reply. `budget="$0.10"` caps this ask
         alone, with its tools and retries; `timeout` is in seconds or like "30s"; `history` is said
-        before the prompt; `on_chunk` is called with each piece of text as `stream` yields it; with
-        `wait_for_budget` it waits for money instead of failing; for a limit it waits no longer than
-        `max_wait`, also in seconds or like "30s", and fails with `RateLimited` otherwise."""
+        before the prompt; `on_chunk` is called with each piece of text as `stream` yields it. Where
+        calls in flight hold the money, it waits until nothing has moved in the budget for
+        `wait_for_budget`: in seconds, like "5m", True for 60 s, False to fail at once. For a limit
+        it waits no longer than `max_wait`, also in seconds or like "30s", and fails with
+        `RateLimited` otherwise."""
         self._check_entered()
         if self._is_over:
             raise UserError(
@@ -385,7 +387,8 @@ class Runtime(SyncRuntime):
         return self.ask(agent, prompt, **options).events(stream=True)
 
     async def batch(self, *asks: Ask[T]) -> tuple[Reply[T], ...]:
-        """Ask several questions at once; if one fails, the others are cancelled."""
+        """Ask several questions at once; if one fails, the others are cancelled. Each waits for
+        money that the others hold, as `ask` says."""
         return tuple(await gather_all([_awaited(ask) for ask in asks]))
 
     @property

@@ -46,7 +46,7 @@ from vegakit.errors import (
     did_you_mean,
     error_name,
 )
-from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
+from vegakit.host import AGAIN, Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import TenantId
 from vegakit.money import Dollars, Money, dollars, format_money, parse_allowance
 from vegakit.policy import (
@@ -306,8 +306,6 @@ _REFUSED_BY: Final = re.compile(
 )
 """The part of a refusal that names what had too little: the part of one ask, or a scope."""
 _RAISE: Final = "raise the budget, or lower max_tokens"
-_WAIT: Final = ", or pass wait_for_budget=True"
-_AGAIN: Final = ", or try again when a call under way has ended"
 _LARGER: Final = {
     "tenant": "let an admin set a larger budget (set_tenant_budget), or lower max_tokens",
     "token": "use a token with a larger wallet, or lower max_tokens",
@@ -320,7 +318,7 @@ def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> 
     """Return a refusal in the words of those who call a kernel: they know tenants, wallets of
     tokens, and processes with a quota, but no sends and scopes of a runtime. `own` is what the
     agent may spend by itself."""
-    text = str(error).replace(_WAIT, _AGAIN)
+    text = str(error)
     found = _REFUSED_BY.search(text)
     if found is None:
         return text.replace(_RAISE, _LARGER[""])
@@ -337,8 +335,8 @@ def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> 
     return (
         f"{what}, but process {run.pid!r} had {format_money(left)} left of the {quota} of its "
         "quota when this began; make a process with a larger quota, or lower max_tokens"
-        + _AGAIN
-        * (_AGAIN in text)
+        + AGAIN
+        * (AGAIN in text)
     )
 
 

@@ -10,12 +10,13 @@ or wasted ones, which cost money; it cannot change what the program does.
 |--------------------------------------|-----------------------------------------------------------|
 | a send or a host call that only      | begins it, if its operands are known, it conflicts with   |
 | reads                                | nothing that was passed over, and the window has room     |
-| a write, a question, a print         | passes over it, and remembers its effect set              |
-| a jump that cannot be decided yet    | steps over the region to where the branches meet          |
+| a write, a print                     | passes over it, and remembers its effect set              |
+| a jump that cannot be decided yet    | steps over the region to where the branches meet; ends if |
+|                                      | one of them raises an error that nobody catches           |
 | a result that is an error            | continues in its handler, as the program will             |
-| a pause, a question about the        | ends                                                      |
-| budget, a group, a monitor, the last |                                                           |
-| return                               |                                                           |
+| a pause, a question to a person or   | ends                                                      |
+| about the budget, a group, a         |                                                           |
+| monitor, the last return             |                                                           |
 """
 
 from collections.abc import Callable, Mapping
@@ -392,8 +393,8 @@ class Lookahead(TaskMachine):
     # Passing over
 
     def step_over(self, frame: Frame) -> bool:
-        """Step to where the branches of the last instruction meet. Return False if that is
-        unknown."""
+        """Step to where the branches of the last instruction meet. Return False if that is unknown,
+        or if a branch may end the program."""
         self.is_clean = False
         region = self.facts.regions.of(frame.function, frame.pc - 1)
         if region.barrier:
@@ -418,8 +419,10 @@ class Lookahead(TaskMachine):
         if len(self.task.frames) == 1:
             return False
         self.task.frames.pop()
-        self.task.frames[-1].registers[frame.into] = UnknownValue(NO_BOUND)
-        return True
+        caller = self.task.frames[-1]
+        caller.registers[frame.into] = UnknownValue(NO_BOUND)
+        # An error that leaves the function leads on in its caller as one that is raised there.
+        return self.step_over(caller) if region.raises else True
 
     def _pass(self, effect_set: EffectSet, older: PriorSend | None = None) -> None:
         self.is_clean = False

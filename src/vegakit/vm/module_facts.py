@@ -253,7 +253,7 @@ class Region(NamedTuple):
     """The code between a jump and the instruction where its branches meet. `meets` is that
     instruction, -1 for the end of the function. `sends` are the agents that it may send to, None if
     nobody knows how often. `scopes` is how many budget scopes of the call are open where they meet,
-    -1 if that is not known."""
+    -1 if that is not known. `raises` says that an error may leave the function there."""
 
     meets: int
     writes: frozenset[int]
@@ -261,6 +261,7 @@ class Region(NamedTuple):
     sends: tuple[str, ...] | None
     barrier: bool
     scopes: int = -1
+    raises: bool = False
 
 
 def registers_of(instruction: RawInstruction, kinds: str) -> Iterator[int]:
@@ -283,7 +284,6 @@ class Regions:
         self._effects = effects
         self._rules = rules
         self._functions = module.functions
-        self._constants = module.constants
         self._flows: dict[int, _Flow] = {}
         self._found: dict[tuple[int, int], Region] = {}
         self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
@@ -311,13 +311,14 @@ class Regions:
         return found
 
     def of(self, function: int, at: int) -> Region:
-        """Return the region of the jump at this instruction."""
+        """Return the region of the jump at this instruction, or of a call that may raise."""
         key = function, at
         found = self._found.get(key)
         if found is None:
             flow = self._flow(function)
             meets = flow.meets[at]
-            region = self._region(function, _between(flow.ways, flow.ways[at], meets), meets)
+            inside = _between(flow.ways, flow.ways[at], meets)
+            region = self._region(function, inside, meets, jump=at)
             found = self._found[key] = region
         return found
 
@@ -331,7 +332,7 @@ class Regions:
             self._whole[number] = found
         return found
 
-    def _region(self, function: int, inside: set[int], meets: int) -> Region:
+    def _region(self, function: int, inside: set[int], meets: int, jump: int = 0) -> Region:
         code, flow = self._functions[function].code, self._flow(function)
         writes: set[int] = set()
         effect_set, sends, barrier = NO_EFFECTS, list[str](), False
@@ -350,57 +351,40 @@ class Regions:
             elif op in CARVES:
                 sends.append(ANY_AGENT)
                 counted = False
-            elif at in flow.caught and flow.caught[at].reason >= 0:
-                writes.add(flow.caught[at].reason)
         # A call may send nobody knows how often though no send stands here: it names no agents.
         known = tuple(sends) if counted and not (sends and repeats) else None
         scopes = flow.scopes[meets] if meets >= 0 else -1
-        return Region(meets, frozenset(writes), effect_set, known, barrier, scopes)
+        taken = {handler for at in {*inside, jump} for handler in flow.handlers.get(at, ())}
+        writes.update(each.reason for each in taken if each is not None and each.reason >= 0)
+        return Region(meets, frozenset(writes), effect_set, known, barrier, scopes, None in taken)
 
     def _flow(self, function: int) -> "_Flow":
         found = self._flows.get(function)
         if found is None:
-            found = self._flows[function] = _flow(self._functions[function], self._constants)
+            handlers = self._rules.raised.handlers_of(function)
+            found = self._flows[function] = _flow(self._functions[function], handlers)
         return found
 
 
 class _Flow(NamedTuple):
     """How control goes through one function. For each instruction, `ways` are those that may
     follow, -1 for the end of the function; `meets` is its immediate post-dominator; and `scopes` is
-    how many budget scopes of the call are open before it, -1 if it is never reached. `caught` are
-    the handlers of those that raise what the function catches itself."""
+    how many budget scopes of the call are open before it, -1 if it is never reached. `handlers` are
+    those that take the errors of an instruction that may raise; None: an error leaves the
+    function."""
 
     ways: list[list[int]]
     meets: list[int]
     scopes: list[int]
-    caught: dict[int, Handler]
+    handlers: Mapping[int, tuple[Handler | None, ...]]
 
 
-def _flow(function: Function, constants: Sequence[object]) -> _Flow:
-    caught = _caught(function, constants)
-    ways = [
-        [caught[at].target] if at in caught else [*_ways(function.code, at)]
-        for at in range(len(function.code))
-    ]
-    return _Flow(ways, _post_dominators(ways), _open_scopes(function, ways, caught), caught)
-
-
-def _caught(function: Function, constants: Sequence[object]) -> dict[int, Handler]:
-    """Return the handler of each instruction that raises what the function catches itself: of
-    several the first, as the machine looks for it. They are laid over each other from the last to
-    the first, since many errors times many handlers would be too much work."""
-    found = dict[int, Handler]()
-    kinds = dict[object, list[int]]()
-    for at, instruction in enumerate(function.code):
-        if instruction[0] == Op.RAISE:
-            kinds.setdefault(constants[instruction[1]], []).append(at)
-    for kind, raised in kinds.items() if function.handlers else ():
-        over: list[Handler | None] = [None] * len(function.code)
-        for handler in reversed(function.handlers):
-            if not handler.kinds or kind in handler.kinds:
-                over[handler.start : handler.end] = [handler] * (handler.end - handler.start)
-        found |= {at: handler for at in raised if (handler := over[at]) is not None}
-    return found
+def _flow(function: Function, handlers: Mapping[int, tuple[Handler | None, ...]]) -> _Flow:
+    ways = [[*_ways(function.code, at)] for at in range(len(function.code))]
+    for at, taken in handlers.items():
+        after = [] if function.code[at][0] == Op.RAISE else ways[at]
+        ways[at] = [*after, *(-1 if each is None else each.target for each in taken)]
+    return _Flow(ways, _post_dominators(ways), _open_scopes(function), handlers)
 
 
 def _ways(code: Sequence[RawInstruction], at: int) -> Iterator[int]:
@@ -431,11 +415,10 @@ def _quiet_from(function: Function) -> int:
     return start
 
 
-def _open_scopes(
-    function: Function, ways: Sequence[Sequence[int]], caught: Mapping[int, Handler]
-) -> list[int]:
-    """Return how many budget scopes of the call are open before each instruction."""
-    found = [-1] * len(ways)
+def _open_scopes(function: Function) -> list[int]:
+    """Return how many budget scopes of the call are open before each instruction. A handler says
+    how many are left."""
+    found = [-1] * len(function.code)
     due = [(handler.target, handler.scopes) for handler in function.handlers]
     due.append((0, 0))
     while due:
@@ -445,8 +428,7 @@ def _open_scopes(
         found[at] = max(count, 0)
         op = function.code[at][0]
         after = found[at] + (op == Op.BUDGET_ENTER) - (op == Op.BUDGET_EXIT)
-        if at not in caught:  # the handler says how many are left
-            due += [(way, after) for way in ways[at]]
+        due += [(way, after) for way in _ways(function.code, at)]
     return found
 
 

@@ -15,7 +15,6 @@ _ON_SCREEN = tuple(
         (r"leave --budget out; ", ""),
         (r", then type: vega code --resume \S+", ", then start vega code again"),
         (r"raise (its wallet or|the) budget, or lower max_tokens", "raise the budget"),
-        (r", or pass wait_for_budget=True", ""),
     )
 )
 _AUTH = "failed (auth)"

@@ -7,7 +7,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from vegakit.ids import ANY_AGENT
-from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind, StepKind, ordered
+from vegakit.lang.analysis.dataflow import DataflowGraph, StepKind, ordered
 from vegakit.lang.analysis.dataflow_expressions import (
     begin_loop,
     evaluate,
@@ -126,15 +126,10 @@ def _if(w: DataflowWalk, node: If) -> None:
     w.step_over(number)
     w.scopes.mark(assigned_in(node), needing(number))
     if ends is not None:
-        w.end_by(number, ends)
+        w.end_by(number, ends, fails=w.places.fails_in(*parts))
     if leaves:
         w.to(left=w.here.left & ~w.builder.entries[number].before | 1 << number)
-    breaks = w.places.breaks_in(*parts)
-    for loop in reversed(w.loops):
-        if breaks or (ends is not None and ends < w.starts[loop]):
-            text = f"decided by the if at line {w.line(node)}"
-            w.builder.link(number, loop, LinkKind.DECIDED, text, loop)
-        breaks = False
+    w.end_rounds(number, ends, breaks=w.places.breaks_in(*parts))
 
 
 def _nothing() -> None:
@@ -170,7 +165,7 @@ def _is_plain(w: DataflowWalk, node: For | While, *more: Node) -> bool:
 def _end_loop(w: DataflowWalk, loop: int, node: For | While) -> None:
     ends = w.places.end_in(node.at, node.body)
     if w.decides(loop) and ends is not None:
-        w.end_by(loop, ends)
+        w.end_by(loop, ends, fails=w.places.fails_in(node.body))
 
 
 def _for(w: DataflowWalk, node: For) -> None:
@@ -379,6 +374,7 @@ def _walked(facts: DataflowFacts, name: str) -> DataflowGraph:
         facts.nodes = step_limit
     walk.step_over_rest()
     facts.left_open[name] = tuple(walk.here.gates)
+    facts.fails_by_itself |= {name} if walk.failing & walk.here.returned else set()
     return ordered(name, unit.path, line, *walk.builder.done())
 
 
@@ -387,6 +383,7 @@ def _facts(checked: Checked) -> DataflowFacts:
     effects = ModuleEffects(module)
     rules = SpeculationRules(module, effects)
     doing = rules.names(rules.reaching(lambda op, of: op in _ACTS))
+    failing = rules.names(rules.failing)
     agent_effects = {f"agent {spec.name}": effects.agent(spec.name) for spec in module.agents}
     return DataflowFacts(
         checked,
@@ -398,8 +395,9 @@ def _facts(checked: Checked) -> DataflowFacts:
         _rights(module),
         {function.name: number for number, function in enumerate(module.functions)},
         doing,
+        failing,
         frozenset(rounds_of(checked) if CONFIRM in module.constants else ()),
-        {path: places_in(checked, unit, doing) for path, unit in checked.units.items()},
+        {path: places_in(checked, unit, doing, failing) for path, unit in checked.units.items()},
         _walked,
     )
 

@@ -16,14 +16,15 @@ from vegakit.lang.diagnostics import count_steps
 #
 # | a step is kept in order when it                | others behind it                        |
 # |------------------------------------------------|-----------------------------------------|
-# | prints, spawns, asks a person                  | may start before it                     |
+# | prints, spawns                                 | may start before it                     |
 # | writes, posts, runs commands, is unknown       | wait if they conflict                   |
 # | asks an agent with a breaker or a rate limit,  | may start before it                     |
 # | or with tools that ask, pause or print         |                                         |
 # | asks a process with its own supervisor         | wait if they conflict with any agent    |
 # | opens a session, or spawns with a wallet       | wait if they send                       |
 # | sends under a budget of its own                | wait until the program comes to it      |
-# | sleeps, looks at the budget, links, monitors   | wait: it is a barrier                   |
+# | asks a person, sleeps, looks at the budget,    | wait: it is a barrier                   |
+# | links, monitors                                |                                         |
 #
 # A process that remembers answers one ask after another, in the order of the program. Which sends
 # and calls are kept in order is asked of `SpeculationRules`, as the machine does.
@@ -92,11 +93,10 @@ def library_action(name: str, effects: EffectSet) -> StepAction:
     """Return what a call of a library function does."""
     lasts = not name.startswith(_BRIEF)
     if name in PAUSES or name.startswith(_STOPPING):
-        return StepAction(effects, f"in order: {name}", lasts, barrier=name, bars=True)
+        order = "in order: it asks a person" if effects.asks_people else f"in order: {name}"
+        return StepAction(effects, order, lasts, barrier=name, bars=True)
     if name == "print":
         return StepAction(effects, "in order: it prints", lasts)
-    if effects.asks_people:
-        return StepAction(effects, "in order: it asks a person", lasts)
     if changes(effects):
         return StepAction(effects, f"in order: it {told_changes(effects)}", lasts)
     return StepAction(effects, "" if only_reads(effects) else f"in order: {name}", lasts)

@@ -183,11 +183,12 @@ class DataflowTooLargeError(Exception):
 @dataclass(slots=True)
 class DataflowFacts:
     """Facts about the whole program. `everyone` is what any agent may touch. `doing` are the
-    functions that do anything but compute. `confirmed` are the loops that ask a person first.
-    `places` are of each file.
+    functions that do anything but compute, `failing` those that may fail. `confirmed` are the loops
+    that ask a person first. `places` are of each file.
     `walk` builds the graph of one function, and `flows` keeps the graphs built so far, with None
     for a function whose walk has not ended; `left_open` is what waits at its end for something in
-    it still."""
+    it still, `fails_by_itself` are those of which something in them decides whether they fail, and
+    `tested` are the variables on which their branches depend."""
 
     checked: Checked
     rules: SpeculationRules
@@ -198,11 +199,14 @@ class DataflowFacts:
     rights: dict[str, Rights]
     numbers: dict[str, int]
     doing: frozenset[str]
+    failing: frozenset[str]
     confirmed: frozenset[int]
     places: dict[str, ControlPoints]
     walk: Callable[["DataflowFacts", str], DataflowGraph]
     flows: dict[str, DataflowGraph | None] = field(default_factory=dict)
     left_open: dict[str, tuple[HoldKind, ...]] = field(default_factory=dict)
+    fails_by_itself: set[str] = field(default_factory=set[str])
+    tested: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     nodes: int = 0
 
     def count(self, nodes: int = 1) -> None:
@@ -252,8 +256,9 @@ class WalkState:
 class DataflowWalk(TreeWalk[DataflowScopes]):
     """The walk over one function. `loops` are those around, innermost last; `carried` is what the
     rounds of each hand on to the next.
-    `starts` is where each step begins, `ends_at` what each decider ends, as `end_in` tells, and
-    `gates_at` what was held up there."""
+    `starts` is where each step begins, `ends_at` what each decider ends, as `end_in` tells,
+    `gates_at` what was held up there, and `failing` the deciders by which an error may leave the
+    function."""
 
     facts: DataflowFacts
     unit: Unit
@@ -266,6 +271,7 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     starts: list[int] = field(default_factory=list)
     ends_at: dict[int, int] = field(default_factory=dict)
     gates_at: dict[int, Mapping[HoldKind, tuple[int, str]]] = field(default_factory=dict)
+    failing: int = 0
     _numbers: dict[int, int] = field(default_factory=dict)
     _line_ends: list[int] = field(default_factory=list)
 
@@ -393,10 +399,11 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
         """Let what the gate is for wait until the program comes here."""
         self.hold(gate, self.builder.last_of(self.here.passed), text)
 
-    def end_by(self, number: int, at: int) -> None:
-        """Note a decider of an end. One that ends no more and that this one waits for needs no
-        mention."""
+    def end_by(self, number: int, at: int, *, fails: bool) -> None:
+        """Note a decider of an end, which `fails` if it may be by an error that leaves the
+        function. One that ends no more and that this one waits for needs no mention."""
         self.ends_at[number] = at
+        self.failing |= fails << number
         self.gates_at.setdefault(number, self.here.gates)
         waited = self.builder.entries[number].before
         further = [
@@ -405,6 +412,14 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
             if self.ends_at.get(one, -1) < at or not waited >> one & 1
         ]
         self.to(returned=sum(1 << one for one in further) | 1 << number)
+
+    def end_rounds(self, number: int, at: int | None, *, breaks: bool = False) -> None:
+        """Let the next round wait for a decider of an end, in all loops around that it ends. If it
+        `breaks`, it ends the innermost."""
+        for loop in reversed(self.loops):
+            if breaks or (at is not None and at < self.starts[loop]):
+                self.builder.link(number, loop, LinkKind.DECIDED, self._decides(number), loop)
+            breaks = False
 
     def caught_here(self) -> int:
         """Return those that could have failed before, into a block of this function that catches
@@ -509,7 +524,8 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
             case StepKind.MONITOR:
                 return "when the process ends"
             case _:
-                return f"decided by the {step.what.split(maxsplit=1)[0]} at line {step.line}"
+                word, _, more = step.what.split(maxsplit=1)[0].partition("(")
+                return f"decided by the {word}{'(…)' if more else ''} at line {step.line}"
 
     def decides(self, number: int) -> bool:
         """Return whether something has to be done before this block is decided."""

@@ -26,7 +26,7 @@ from vegakit.lang.codegen.bytecode import (
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.diagnostics import count_steps, step_limit
-from vegakit.lang.library import LIBRARY, in_project
+from vegakit.lang.library import ASKS_PEOPLE, LIBRARY, in_project
 from vegakit.lang.syntax.tree import Ask, Call, FnDecl, Name, Node, Spawn, Stmt, ToolDecl, below
 from vegakit.lang.types import ProcessOf
 
@@ -268,7 +268,7 @@ def library_effects(name: str, rights: Rights) -> EffectSet:
     """Return what a library function touches under these rights."""
     if name == "print":
         return EffectSet(prints=True)
-    if name.startswith("human::"):
+    if name.startswith(ASKS_PEOPLE):
         return EffectSet(asks_people=True)
     if name == "exec::look":
         return EffectSet(reads=_ANYWHERE, looks=granted("process::exec", rights).commands)

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from vegakit.lang.analysis.effects import ANY_AGENT, EffectClass, EffectSet, ModuleEffects
+from vegakit.lang.analysis.raised_errors import RaisedErrors
 from vegakit.lang.codegen.bytecode import AgentSpec, Module, Op
-from vegakit.lang.library import CONFIRM
+from vegakit.lang.library import ASKS_PEOPLE, CONFIRM, LIBRARY
 
 SENDS = frozenset({Op.ISSUE_SEND, Op.SEND_STREAM})
 STOPS = frozenset(
@@ -33,8 +34,11 @@ STOPS = frozenset(
 """Instructions at which the lookahead ends: nothing behind begins before the program comes to
 them."""
 
-PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
-"""Library functions at which it ends as well, because they are there to take time."""
+PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM}).union(
+    name for name in LIBRARY if name.startswith(ASKS_PEOPLE)
+)
+"""Library functions at which it ends as well: they are there to take time, or a person decides
+there whether the program continues."""
 
 BARRIERS = frozenset({Op.BUDGET_CHECK, Op.EXIT, Op.LINK, Op.MONITOR, Op.PAR_BEGIN, Op.RACE_BEGIN})
 """Instructions that it cannot step over in a branch that is not decided yet: what follows may
@@ -104,6 +108,17 @@ class SpeculationRules:
 
     def _pauses(self, op: int, operands: Sequence[Any]) -> bool:
         return Op(op) is Op.HOST and self._module.constants[operands[1]] in PAUSES
+
+    @cached_property
+    def raised(self) -> RaisedErrors:
+        """Return which errors the functions raise themselves, and where these go."""
+        return RaisedErrors(self._module)
+
+    @cached_property
+    def failing(self) -> frozenset[int]:
+        """Return the functions that a `fail` may leave."""
+        every = range(len(self._module.functions))
+        return frozenset(one for one in every if "Failed" in self.raised.leaving(one))
 
     @cached_property
     def stops(self) -> frozenset[int]:

@@ -7,7 +7,7 @@ what is known of a value and how two such facts are joined.
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -178,6 +178,10 @@ class TreeWalk(ABC, Generic[ScopesOf]):
 _SPECIAL = ("print", "budget::", "link")
 
 
+_WRITTEN = (CalleeKind.FUNCTION, CalleeKind.TOOL)
+"""What a program calls that is written in it."""
+
+
 def is_step(callee: Callee, doing: frozenset[str]) -> bool:
     """Return whether a call is a step of its own."""
     match callee.kind:
@@ -194,15 +198,19 @@ def is_step(callee: Callee, doing: frozenset[str]) -> bool:
 
 class ControlPoints(Struct, frozen=True):
     """Places in one file, as sorted offsets: of what acts, of what may end the function, of what
-    may leave the round of a loop. `caught` has where the block begins that catches the `fail` at a
-    place, for those that a block of the same function catches. `handlers` has where the innermost
+    may leave the round of a loop. `fails` are those of `ends` that are a `fail` or a call of a
+    function that may fail, and `calls` only the latter. `caught` has where the block begins that
+    catches what fails at a place, for those that a block of the same function catches. `handlers`
+    has where the innermost
     handler begins around what may end the function, and around an `if` or loop, for handlers that
     run only after a call has failed."""
 
     acts: list[int]
     ends: list[int]
     leaves: list[int]
+    fails: frozenset[int]
     caught: dict[int, int]
+    calls: frozenset[int]
     handlers: dict[int, int]
 
     def acts_in(self, *nodes: Node | None) -> bool:
@@ -214,13 +222,19 @@ class ControlPoints(Struct, frozen=True):
         or where the outermost block begins that catches a `fail` of theirs. Blocks that begin at
         `before` or later count for nothing, nor does what ends in a handler that runs only after
         a call has failed. None is for no end."""
-        found: list[int] = []
+        found = (self.caught.get(at, -1) for at in self._ends_in(nodes))
+        return min((at for at in found if at < before), default=None)
+
+    def fails_in(self, *nodes: Node | None) -> bool:
+        """Return whether an error may leave the function by a `fail` in one of the nodes, or by a
+        call that may fail."""
+        return any(at in self.fails and at not in self.caught for at in self._ends_in(nodes))
+
+    def _ends_in(self, nodes: Sequence[Node | None]) -> Iterator[int]:
         for node in nodes:
             if node is not None:
                 first, last = (bisect_left(self.ends, at) for at in (node.at, node.end))
-                ends = (at for at in self.ends[first:last] if not self.is_handled(at, node))
-                found += [self.caught.get(at, -1) for at in ends]
-        return min((at for at in found if at < before), default=None)
+                yield from (at for at in self.ends[first:last] if not self.is_handled(at, node))
 
     def is_handled(self, at: int, node: Node) -> bool:
         """Return whether this place in the node is in a handler in it that runs only after a call
@@ -259,7 +273,8 @@ class ControlPoints(Struct, frozen=True):
             case Return():
                 return True
             case ExprStmt(value=Call(at=at)):
-                return _is_one(self.ends, at) and self.caught.get(at, -1) < before
+                always = _is_one(self.ends, at) and at not in self.calls
+                return always and self.caught.get(at, -1) < before
             case If(then=then, other=Block() as other):
                 return self.always_ends(then, before) and self.always_ends(other, before)
             case Block():
@@ -287,8 +302,10 @@ def catches_fail(catches: Sequence[Catch]) -> Catch | None:
     return next((catch for catch in catches if catch.kind in ("", "Failed")), None)
 
 
-def places_in(checked: Checked, unit: Unit, doing: frozenset[str]) -> ControlPoints:
-    """Return the places of one file."""
+def places_in(
+    checked: Checked, unit: Unit, doing: frozenset[str], failing: frozenset[str]
+) -> ControlPoints:
+    """Return the places of one file. `failing` are the functions that may fail."""
     acts, ends, leaves, fails = list[int](), list[int](), list[int](), list[int]()
     guards = list[tuple[int, int, int]]()
     for node in (nodes := [*below(unit.source)]):
@@ -312,11 +329,19 @@ def places_in(checked: Checked, unit: Unit, doing: frozenset[str]) -> ControlPoi
                     fails += [node.at] if callee.name == "fail" else []
             case _:
                 pass
-    ends.sort()
+    calls = {node.at for node in nodes if _is_call_of(node, checked, failing)}
+    fails += calls
+    ends = sorted([*ends, *calls])
     caught = _innermost(fails, guards)
+    handlers = _in_handlers(nodes, ends, {*caught.values()})
     return ControlPoints(
-        sorted(acts), ends, sorted(leaves), caught, _in_handlers(nodes, ends, {*caught.values()})
+        sorted(acts), ends, sorted(leaves), frozenset(fails), caught, frozenset(calls), handlers
     )
+
+
+def _is_call_of(node: Node, checked: Checked, functions: frozenset[str]) -> bool:
+    callee = checked.callees.get(id(node)) if isinstance(node, Call) else None
+    return callee is not None and callee.kind in _WRITTEN and callee.name in functions
 
 
 def _in_handlers(nodes: list[Node], ends: list[int], reached: set[int]) -> dict[int, int]:
