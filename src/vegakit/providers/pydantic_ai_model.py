@@ -354,6 +354,17 @@ def _texts(instructions: Sequence[Any], reasons: list[str]) -> Iterator[str]:
 # model that is reached elsewhere than they would reach it is refused, not asked somewhere else.
 
 
+def has_provider(name: str) -> bool:
+    """Return whether pydantic-ai has a provider of this name, also where its SDK is missing."""
+    try:
+        infer_provider_class(name)
+    except ImportError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
 _SAME_WIRE = {"openai-responses": "openai"} | {
     name: name for name in ("anthropic", "bedrock", "google", "ollama", "openai", "openai-chat")
 }
