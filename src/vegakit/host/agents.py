@@ -123,7 +123,8 @@ class AskOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Agent(AgentStub, Generic[T]):
-    """An agent: a model, its instructions, its tools and the type of its answers. `model` is an
+    """An agent: a model, its instructions, its tools and the type of its answers. `name` has no
+    colon, and is not the name of a model unless `model` is given. `model` is an
     alias of vega.toml, `provider:name`, or an object of your own that implements `ports.Model`; of
     a list of them, each is asked when the one before is not available. `effort` is how much a model
     that reasons shall do so: "low", "medium" or "high"; its thoughts are a part of `max_tokens`,

@@ -291,6 +291,8 @@ def read_agent(agent: object, name: str, model: str) -> AgentParts:
     theirs: Any = agent
     shown = name or theirs.name or "agent"
     reasons = list(_not_carried(theirs))
+    if ":" in shown:
+        reasons.append('its name has a colon; give it another: adopt(agent, name="assistant")')
     found = model or _own_name(theirs.model, reasons)
     settings = _settings(theirs, reasons)
     output_type = _output_type(theirs.output_type, reasons)
