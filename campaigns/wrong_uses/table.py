@@ -155,6 +155,14 @@ WORDS = (
           files={"latin.vega": 'fn main() -> str {\n    return "é";\n}\n'.encode("latin-1")}),
     Wrong("a picture", ["check", "photo.vega"], files={"photo.vega": b"\x89PNG\r\n\x1a\n\0\0\0"}),
     Wrong("an empty program", ["run", "empty.vega"], files={"empty.vega": ""}),
+    Wrong("an agent that is named by its model", ["check", "hello.vega"],
+          files={"hello.vega": 'agent "openai:gpt-4o" { max_tokens 100 }\n' + PLAIN}),
+    Wrong("an agent of a Python program that is named by its model", ["check", "main.py"],
+          files={"main.py": "from vegakit import Agent, program\n\n"
+                 'bot = Agent("openai:gpt-4o", max_tokens=20)\n\n\n@program\n'
+                 'def main() -> str:\n    return bot("Hello")\n'}),
+    Wrong("an agent of a pipeline that is named by its model", ["cost", "plan.yaml"],
+          files={"plan.yaml": 'stages:\n  - {name: plan, agent: "openai:gpt-4o"}\n'}),
     Wrong("a program without main", ["run", "part.vega"],
           files={"part.vega": "fn helper() -> int {\n    return 1;\n}\n"}),
     Wrong("a program with a mistake", ["run", "wrong.vega"],
@@ -243,6 +251,10 @@ SETTINGS = (
           files={"vega.toml": "[bounds]\nwidth = 0\n"}),
     Wrong("a duration without its unit", ["config"],
           files={"vega.toml": '[journal]\nkeep = "30"\n'}),
+    Wrong("a table of a wire format of a provider", RUN, files=HELLO_FILE, variables=KEY,
+          settings='[providers.openai-chat]\nbase_url = "http://127.0.0.1:1/v1"\n'),
+    Wrong("a table of a provider that is misspelt", ["config"],
+          settings='[providers.opnai]\nproxy = "http://localhost:3128"\n'),
     Wrong("a choice that is not one", ["config"],
           files={"vega.toml": '[budget]\non_exceed = "explode"\n'}),
     Wrong("a project that sets where prompts go", RUN, files=HELLO_FILE | {
@@ -477,6 +489,10 @@ from vegakit.config import load
 
 Runtime.from_config(load({"budget.defualt": "$5"}))
 """),
+    Wrong("an agent that is named by its model in Python", error="UserError",
+          script='from vegakit import Agent\n\nAgent("openai:gpt-4o", system="Be brief.")\n'),
+    Wrong("an agent that is named by a model without its provider", error="UserError",
+          script='from vegakit import Agent\n\nAgent("gpt-4o", system="Be brief.")\n'),
     Wrong("an agent whose max_tokens is a text", error="InvalidRuleError",
           script='from vegakit import Agent\n\nAgent("reader", max_tokens="100")\n'),
     Wrong("an agent whose rate is written as in the settings", error="InvalidRuleError",

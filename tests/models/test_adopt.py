@@ -231,6 +231,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pydantic_ai.agent.WrapperAgent(theirs()),
         "without what wraps it",
     ),
+    "a name with a colon": (lambda: theirs(name="team:guide"), 'adopt(agent, name="assistant")'),
     "no model": (pydantic_ai.Agent, "it has no model; pass one by its name"),
     "a model without a name": (lambda: pydantic_ai.Agent(TestModel()), "TestModel"),
     "a model that is several": (

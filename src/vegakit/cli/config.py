@@ -23,6 +23,7 @@ from vegakit.config import (
     toml_of,
     trust,
 )
+from vegakit.providers import check_provider_tables
 
 # `vega config`: the settings, where each came from, and which project files are trusted.
 
@@ -35,10 +36,13 @@ def config_command(arguments: Sequence[str]) -> int:
         print(f"{path} is trusted as it is now; {_does(path, names)}")
     elif chosen.action == "schema":
         print_json(config_schema())
-    elif chosen.json:
-        print_json(explain(load()))
     else:
-        print(render_settings(explain(load()), look_of(sys.stdout)))
+        settings = load()
+        check_provider_tables(settings)
+        if chosen.json:
+            print_json(explain(settings))
+        else:
+            print(render_settings(explain(settings), look_of(sys.stdout)))
     return 0
 
 

@@ -79,7 +79,13 @@ from vegakit.lang import (
 from vegakit.money import Dollars, Money, Period, dollars, format_money, to_usd
 from vegakit.policy import OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Model, tokenizer_of
-from vegakit.providers import InputCounting, ProviderAccess, build_model, provider_of
+from vegakit.providers import (
+    InputCounting,
+    ProviderAccess,
+    build_model,
+    check_provider_tables,
+    provider_of,
+)
 from vegakit.sdk import (
     PIPELINE_SUFFIXES,
     CheckedSource,
@@ -100,6 +106,7 @@ class PriceBook:
     agent."""
 
     def __init__(self, settings: Settings, model: str | None = None) -> None:
+        check_provider_tables(settings)
         self._settings = settings
         self._model = model
         self._asked: dict[str, Model | None] = {}

@@ -40,6 +40,7 @@ from vegakit.providers import (
     account_variables,
     catalog_date,
     catalog_sources,
+    check_provider_tables,
     missing_variables,
     needs_key,
     provider_names,
@@ -71,6 +72,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     settings = load()
+    check_provider_tables(settings)
     providers = [provider_finding(settings, provider) for provider in provider_names()]
     findings = [*providers, *(_extra(name) for name in extras()), _prices()]
     if chosen.json:

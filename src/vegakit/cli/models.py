@@ -22,6 +22,7 @@ from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers import (
     capped_price,
     catalog_date,
+    check_provider_tables,
     features_of,
     known_models,
     known_providers,
@@ -61,6 +62,7 @@ def models_command(arguments: Sequence[str]) -> int:
     """Run `vega models`."""
     chosen = _parser().parse_args(arguments)
     settings, today = load(), datetime.now(tz=UTC).date()
+    check_provider_tables(settings)
     models = list(priced_models(settings, _providers(chosen.provider)))
     if chosen.json:
         print_json(_as_json(models, today))

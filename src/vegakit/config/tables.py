@@ -182,7 +182,8 @@ class PromptCache(StrEnum):
 
 
 class ProviderTable(Table, frozen=True):
-    """Says how a provider is reached. Without `key`, its key is in `<PROVIDER>_API_KEY`."""
+    """Says how a provider is reached. Without `key`, its key is in `<PROVIDER>_API_KEY`. Models of
+    all wire formats of a provider read its table: `openai-chat` reads `[providers.openai]`."""
 
     base_url: Annotated[UrlText | None, _says("where its API is, if not at its own address")] = None
     headers: Annotated[

@@ -102,6 +102,7 @@ class AuthorTool:
 
 
 T = TypeVar("T", default=str)
+_USUAL_MODEL = "smart"
 
 
 class AskOptions(TypedDict, total=False):
@@ -122,7 +123,8 @@ class AskOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Agent(AgentStub, Generic[T]):
-    """An agent: a model, its instructions, its tools and the type of its answers. `model` is an
+    """An agent: a model, its instructions, its tools and the type of its answers. `name` has no
+    colon, and is not the name of a model unless `model` is given. `model` is an
     alias of vega.toml, `provider:name`, or an object of your own that implements `ports.Model`; of
     a list of them, each is asked when the one before is not available. `effort` is how much a model
     that reasons shall do so: "low", "medium" or "high"; its thoughts are a part of `max_tokens`,
@@ -138,7 +140,7 @@ class Agent(AgentStub, Generic[T]):
     answered in turn. `system` is another word for `instructions`."""
 
     name: str
-    model: str | Model | Sequence[str | Model] = "smart"
+    model: str | Model | Sequence[str | Model] = _USUAL_MODEL
     instructions: str = ""
     output_type: type[T] = cast("type[T]", str)  # noqa: RUF009  (it makes nothing)
     tools: Sequence[Tool | Callable[..., Any]] = ()
@@ -180,6 +182,7 @@ class Agent(AgentStub, Generic[T]):
                     f"{name} of agent {self.name} is {rule!r:.60}; write a {kind.__name__}(…) of "
                     "vegakit.policy"
                 )
+        self._check_name()
         for model in self.models:
             if isinstance(model, type) or not (isinstance(model, str) or hasattr(model, "name")):
                 raise InvalidRuleError(
@@ -187,6 +190,22 @@ class Agent(AgentStub, Generic[T]):
                     '"smart", or give an object with the methods of `ports.Model`'
                 )
         _ = self.models, self.cap, self.exceeding, self.max_wait_ms, self.timeout_s
+
+    def _check_name(self) -> None:
+        """Refuse a model in the place of the name: the agent would ask another one. Names of models
+        that have no provider are names of agents, too, where a model is given."""
+        if ":" not in self.name:
+            if self.model != _USUAL_MODEL:
+                return
+            from vegakit.providers import is_model_name  # a model that is given is no doubt
+
+            if not is_model_name(self.name):
+                return
+        raise UserError(
+            f"an agent is named {self.name!r:.60} and would ask the model {self.model!r:.60}; the "
+            "first argument of Agent is a name without a colon, not a model; write "
+            f'Agent("assistant", model="{self.name:.60}")'
+        )
 
     @cached_property
     def models(self) -> tuple[str | Model, ...]:

@@ -100,6 +100,12 @@ def agent_problems(definition: PipelineDefinition) -> list[str]:
     ]
     used = definition.agent_names
     found += [
+        f"{stage.name}: agent {stage.agent} has a colon, like a model; write agent: {stage.name}, "
+        f"and under agents {stage.name}: {{model: {stage.agent}}}"
+        for stage in definition.stages
+        if ":" in stage.agent
+    ]
+    found += [
         f"agents.{name}: no stage names it; {did_you_mean(name, used, 'remove it')}"
         for name in definition.agents
         if name not in used

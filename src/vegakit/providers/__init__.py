@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ProviderAccess as ProviderAccess,
         ServerLimits as ServerLimits,
         account_variables as account_variables,
+        is_model_name as is_model_name,
         key_formats as key_formats,
         missing_variables as missing_variables,
         needs_key as needs_key,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from vegakit.providers.provider import ProviderRecord as ProviderRecord
     from vegakit.providers.registry import (
         build_model as build_model,
+        check_provider_tables as check_provider_tables,
         parts_of_agent as parts_of_agent,
     )
     from vegakit.providers.scripted import (
@@ -64,8 +66,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "access": (
-            "ProviderAccess ServerLimits account_variables key_formats missing_variables needs_key "
-            "provider_names provider_of"
+            "ProviderAccess ServerLimits account_variables is_model_name key_formats "
+            "missing_variables needs_key provider_names provider_of"
         ),
         "admission": "ADMITTED RequestAdmission admitted",
         "answer": "BrokenError Deadlines HttpAnswer",
@@ -74,7 +76,7 @@ __getattr__, __dir__ = lazy_exports(
             "listed_price runs_provider_tools"
         ),
         "provider": "ProviderRecord",
-        "registry": "build_model parts_of_agent",
+        "registry": "build_model check_provider_tables parts_of_agent",
         "scripted": "ScriptedAnswer ScriptedCall ScriptedModel ScriptedReply",
         "token_bounds": "InputCounting",
         "transport": "ConnectionPool",

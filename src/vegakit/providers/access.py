@@ -106,6 +106,16 @@ def provider_of(name: str) -> str:
     return _SCRIPTED if script_path(name) else parse_model_name(name).provider.name
 
 
+def is_model_name(name: str) -> bool:
+    """Return whether this name alone, without a provider, is that of a listed model."""
+    from vegakit.providers.catalog import listed_price  # the list is long, and read at first use
+
+    return any(
+        re.match(provider.own_models, name) and listed_price(provider.name, name) is not None
+        for provider in PROVIDERS
+    )
+
+
 def script_path(name: str) -> str:
     """Return the file of `scripted:FILE`; empty if it is another name."""
     prefix, _, path = name.partition(":")
@@ -132,6 +142,11 @@ def missing_variables(provider: str) -> tuple[str, ...]:
 def provider_names() -> tuple[str, ...]:
     """Return the providers whose models can be asked."""
     return tuple(one.name for one in PROVIDERS)
+
+
+def provider_of_wire(name: str) -> str:
+    """Return the provider that has a wire of this name; empty if none has."""
+    return _WIRES[name][0].name if name in _WIRES else ""
 
 
 def key_formats() -> dict[str, tuple[str, str]]:

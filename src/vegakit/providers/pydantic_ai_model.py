@@ -291,6 +291,8 @@ def read_agent(agent: object, name: str, model: str) -> AgentParts:
     theirs: Any = agent
     shown = name or theirs.name or "agent"
     reasons = list(_not_carried(theirs))
+    if ":" in shown:
+        reasons.append('its name has a colon; give it another: adopt(agent, name="assistant")')
     found = model or _own_name(theirs.model, reasons)
     settings = _settings(theirs, reasons)
     output_type = _output_type(theirs.output_type, reasons)
@@ -352,6 +354,17 @@ def _texts(instructions: Sequence[Any], reasons: list[str]) -> Iterator[str]:
 
 # The name of its model. Where it is reached, and with which key, is for our settings to say; so a
 # model that is reached elsewhere than they would reach it is refused, not asked somewhere else.
+
+
+def has_provider(name: str) -> bool:
+    """Return whether pydantic-ai has a provider of this name, also where its SDK is missing."""
+    try:
+        infer_provider_class(name)
+    except ImportError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 _SAME_WIRE = {"openai-responses": "openai"} | {

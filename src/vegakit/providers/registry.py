@@ -4,8 +4,16 @@ codecs, the transport and that library loaded, so that importing the package sta
 
 from typing import TYPE_CHECKING
 
-from vegakit.errors import SettingsError
-from vegakit.providers.access import ModelName, ProviderAccess, parse_model_name, script_path
+from vegakit.config import Settings
+from vegakit.errors import SettingsError, did_you_mean
+from vegakit.providers.access import (
+    ModelName,
+    ProviderAccess,
+    parse_model_name,
+    provider_names,
+    provider_of_wire,
+    script_path,
+)
 from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
 
 if TYPE_CHECKING:
@@ -38,6 +46,27 @@ def _through_pydantic_ai(name: ModelName, access: ProviderAccess) -> "PydanticAI
             f"the model {name} needs a library that is not installed ({error.name or error}); "
             f"type: pip install 'vegakit[pydantic-ai]' 'pydantic-ai-slim[{name.provider.name}]'"
         ) from error
+
+
+def check_provider_tables(settings: Settings) -> None:
+    """Raise `SettingsError` for a table of [providers] that no model reads. Without the error, a
+    request meant for a server of the user's would go to the provider's own address."""
+    for name, place in settings.places_in("providers").items():
+        if problem := _why_unread(name):
+            raise SettingsError(f"{place}: no model reads [providers.{name}]: {problem}")
+
+
+def _why_unread(name: str) -> str:
+    if name in provider_names():
+        return ""
+    if provider := provider_of_wire(name):
+        return f"{name} is a wire format of {provider}; write [providers.{provider}]"
+    fix = did_you_mean(name, provider_names())
+    try:
+        from vegakit.providers.pydantic_ai_model import has_provider
+    except ImportError:
+        return f"no provider has this name without vegakit[pydantic-ai]; {fix}"
+    return "" if has_provider(name) else f"no provider has this name; {fix}"
 
 
 def parts_of_agent(agent: object, *, name: str = "", model: str = "") -> "AgentParts":

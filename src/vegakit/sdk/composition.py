@@ -23,7 +23,14 @@ from vegakit.host import Agent, LimiterRules, Limits, PermissionPolicy, mode_of,
 from vegakit.policy import OnExceed, PermissionMode, RateRule, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds
-from vegakit.providers import ProviderAccess, build_model, key_formats, parts_of_agent, provider_of
+from vegakit.providers import (
+    ProviderAccess,
+    build_model,
+    check_provider_tables,
+    key_formats,
+    parts_of_agent,
+    provider_of,
+)
 from vegakit.sdk.control_server import ControlServer
 from vegakit.store import ReplyCache, RetentionRule, SqliteAudit, open_journal, open_ledger
 from vegakit.telemetry import Redactor, open_sink
@@ -220,14 +227,10 @@ def _limiter_rules(settings: Settings, model: str) -> LimiterRules:
 
 
 def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], tuple[Model, ...]]:
+    check_provider_tables(settings)
+
     def find(model: str) -> Model:
-        prefix, provider = model.partition(":")[0], provider_of(model)
-        if prefix != provider and prefix in settings.providers:
-            # Passed over, it would send what was meant for a server of the user's to the provider.
-            raise SettingsError(
-                f"nobody reads [providers.{prefix}], since {prefix} is a format of {provider}; "
-                f"write [providers.{provider}]"
-            )
+        provider = provider_of(model)
         table, source = settings.provider(provider), settings.key(provider)
 
         async def read_key() -> str:

@@ -197,6 +197,13 @@ def agent_name(file: PythonFile, name: str, call: ast.Call) -> None:
             f'write `{name} = {kind}("{name}", …)`',
             _by_place(file, call),
         )
+    if ":" in said:
+        file.refuse(
+            "python-agent",
+            call.args[0],
+            "a name has no colon, and a model is not the first argument",
+            f'write `{name} = {file.source(call.func)}("{name}", model="{said}")`',
+        )
 
 
 def _by_place(file: PythonFile, call: ast.Call) -> Edit | None:

@@ -362,6 +362,9 @@ class AgentParser(DeclarationParser):
         """Parse `agent Name { … }`. A faulty part is reported and left out."""
         i = self.i
         self.i += 1
+        if self.kinds[self.i] == "text":
+            sample = f"agent Assistant {{ model {self.shown().strip('`')} }}"
+            self.expected("a name after `agent`", f"write it like: {sample}")
         name = self.name("after `agent`")
         if self.kinds[self.i] != "{":
             sample = f'agent {name} {{ model "…" }}'

@@ -1,0 +1,116 @@
+"""The comparison in the README shows figures of the measurements, and our worst ones."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGE = re.compile(r"\]\((docs/measurements/[\w-]+\.md)")
+FIGURE = re.compile(r"\d+(?:\.\d+)?")
+RATIO = re.compile(r"(\d+\.\d+) ×")
+
+
+class Comparison(NamedTuple):
+    """A row of the README's table. `worst` is the cell of our worst figure."""
+
+    measured: str
+    ours: str
+    worst: str
+    others: str
+    page: str
+
+
+def comparisons(readme: str) -> list[Comparison]:
+    section = readme.partition("## Compared with other tools")[2].partition("\n## ")[0]
+    return [Comparison(*cells) for cells in tables(section)[0][1:]]
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Return the tables of a page as rows of cells, the head first."""
+    found: list[list[list[str]]] = []
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        rows = [row.strip("|").split("|") for row in block.splitlines()]
+        found.append([[cell.strip(" *") for cell in row] for row in rows if "---" not in row[0]])
+    return found
+
+
+# Our worst figure of a measure, as its page has it.
+
+
+def cells_of(page: str, title: str, row: str = "") -> Iterator[str]:
+    """Yield the cells below a title, of the rows that hold a word, in all tables of a page."""
+    for head, *rows in tables(page):
+        if title in head:
+            yield from (cells[head.index(title)] for cells in rows if row in " ".join(cells))
+
+
+def largest(page: str, title: str, row: str = "") -> str:
+    cells = cells_of(page, title, row)
+    figures = [found[0] for cell in cells if (found := FIGURE.search(cell))]
+    return max(figures, key=float)
+
+
+def most_sent_again(page: str) -> str:
+    answered = cells_of(page, "answered", "Vega")
+    again = cells_of(page, "of these sent again", "Vega")
+    sent, of = max(zip(again, answered, strict=True), key=lambda pair: int(pair[0]) / int(pair[1]))
+    return f"{sent} of {of}"
+
+
+def slowest_beside_sdk(page: str) -> str:
+    rows = (row for table in tables(page) for row in table if "journaled" in row[0])
+    return max((ratio for row in rows for ratio in RATIO.findall(" ".join(row[1:-1]))), key=float)
+
+
+WORST: dict[str, Callable[[str], str]] = {
+    "paid for again": most_sent_again,
+    "cap of $1": lambda page: largest(page, "billed", "Vega"),
+    "with a journal": lambda page: largest(page, "with a journal"),
+    "relative to the SDK": slowest_beside_sdk,
+    '"at most"': lambda page: largest(page, "at most / real"),
+    '"typical"': lambda page: largest(page, "typical / real"),
+}
+
+
+def faults(readme: str) -> list[str]:
+    """Return what the comparison shows that its pages do not, and what it leaves out."""
+    rows, found = comparisons(readme), list[str]()
+    found += [f"no row on {word}" for word in WORST if not any(word in one[0] for one in rows)]
+    for row in rows:
+        link = PAGE.search(row.page)
+        if link is None:
+            found.append(f"no page: {row.measured}")
+            continue
+        page = (REPOSITORY / link[1]).read_text(encoding="utf-8")
+        known = {*FIGURE.findall(page)}
+        shown = FIGURE.findall(f"{row.measured} {row.ours} {row.worst} {row.others}")
+        found += [f"not on its page: {figure}" for figure in shown if figure not in known]
+        worst = next((find(page) for word, find in WORST.items() if word in row.measured), "?")
+        if not re.search(rf"(?<![\d.]){re.escape(worst)}(?![\d.])", row.worst):
+            found.append(f"our worst is {worst}: {row.measured}")
+    return found
+
+
+def test_the_comparison_shows_the_figures_and_the_worst_row_of_its_pages() -> None:
+    assert faults(README) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "instead", "fault"),
+    [
+        ("59 of 60", "0 of 60", "our worst is 59 of 60"),
+        ("$0.97582", "$0.00", "our worst is 0.97582"),
+        ("5361.2 ×", "21.6 ×", "our worst is 5361.2"),
+        ("2.06 ×", "0.68 ×", "our worst is 2.06"),
+        ("$3.5713", "$3.99", "not on its page: 3.99"),
+        ("[caps](docs/measurements/", "[caps](docs/how-to/", "no page: billed"),
+        ("paid for again after", "lost after", "no row on paid for again"),
+    ],
+)
+def test_a_kinder_comparison_is_found(shown: str, instead: str, fault: str) -> None:
+    assert shown in README
+    assert any(one.startswith(fault) for one in faults(README.replace(shown, instead)))
