@@ -130,7 +130,7 @@ async def admitted(rt: Runtime, agent: Agent[Any], number: int) -> int:
 
     async def one() -> bool:
         try:
-            await rt.ask(agent, "hi")
+            await rt.ask(agent, "hi", wait_for_budget=False)
         except BudgetExceeded:
             return False
         return True

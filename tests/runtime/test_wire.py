@@ -187,7 +187,7 @@ def test_fifty_at_once_never_pass_the_cap(wire: str) -> None:
 
 async def _outcome(rt: Runtime, agent: Agent[Any]) -> str:
     try:
-        await rt.ask(agent, "hello")
+        await rt.ask(agent, "hello", wait_for_budget=False)
     except BudgetExceeded:
         return "refused"
     return "answered"
