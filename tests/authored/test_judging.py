@@ -13,7 +13,8 @@ import pytest
 from campaigns.admission import LongestStep, bomb_figures, scale
 from campaigns.admission_bombs import harmless, nested_loops
 
-from tests.authored.stage import call, play, until
+from tests.authored.stage import call, play
+from tests.patience import until
 from vegakit.errors import AgentFailed, BugError, UserError
 from vegakit.host import Agent, PreparedGrant, run_program
 from vegakit.host.admission_worker import message_of
@@ -161,9 +162,12 @@ async def test_a_process_that_is_ended_is_replaced() -> None:
         told = (await doomed).verdict
         assert isinstance(told, RefusedProgram)
         assert told.kind is RefusalReason.SIZE
+
         # On a slow machine it may have answered before it was ended, and its end is seen later.
-        while (await rt.admission_service.ready())[1] == slow:  # noqa: ASYNC110  (nothing tells of it)
-            await asyncio.sleep(0.01)
+        async def is_replaced() -> bool:
+            return (await rt.admission_service.ready())[1] != slow
+
+        await until(is_replaced)
         again = await inspect_program(
             AdmissionRequest.ADMIT, harmless(8_000), "vega", permit, "foe"
         )

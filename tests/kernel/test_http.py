@@ -19,7 +19,7 @@ from tests.kernel.examples import DEFINED, EXAMPLES, TWO, every_operation, role_
 from tests.kernel.rpc import RpcClient, a_rpc_site
 from tests.kernel.tools import a_tool_site
 from tests.kernel.web import Client, free_port, running_agents, served
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, wait_until
 from tests.store.redis_server import redis_server
 from vegakit.concurrency import SteadyClock
 from vegakit.control import KERNEL_OPERATIONS, ReplyShape, Right
@@ -173,13 +173,12 @@ def streams_are_bounded(client: Client) -> None:
         assert stream.readline().startswith(b"id: ")
         status, reply = client.call("watch_events")
         assert (status, reply["error"]["code"]) == (429, "exhausted")
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+
+    def is_given_back() -> bool:
         with client.opened("POST", "/v1/watch_events", {}) as stream:
-            if stream.status == 200:
-                return
-        time.sleep(0.02)
-    raise AssertionError("the place of the stream was not given back")
+            return stream.status == 200
+
+    wait_until(is_given_back)
 
 
 def a_body_is_not_waited_for(client: Client) -> None:
@@ -272,9 +271,7 @@ async def test_whoever_holds_others_up_is_held_up() -> None:
     await asyncio.gather(timed(other), timed(one))
     assert took[other] < took[one]
     assert took[one] >= 0.8
-    for _ in range(100):
-        await asyncio.sleep(0.02)
-    assert admission._turns == {}  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: admission._turns == {})  # pyright: ignore[reportPrivateUsage]
 
 
 async def nobody(_: str) -> None:
@@ -413,22 +410,12 @@ async def test_a_token_is_good_until_it_is_revoked_or_over_and_kept_as_a_digest(
 def a_server(store: Path, port: int, *more: str) -> Generator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "tests.kernel.web", str(store), str(port), *more]
     with subprocess.Popen(command) as process:
-        until = time.monotonic() + PATIENCE_S
-        while not _answers(port):
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: Client(port).is_served() or process.poll() is not None)
+        assert process.poll() is None
         try:
             yield process
         finally:
             process.kill()
-
-
-def _answers(port: int) -> bool:
-    try:
-        return Client(port).request("GET", "/health")[0] == 200
-    except (OSError, HTTPException):
-        return False
 
 
 class Load:
@@ -446,23 +433,17 @@ class Load:
                 found = self.client.events(wanted, after, follow=True)
                 self.seen.extend(number for number, _ in found)
             except (OSError, HTTPException):
-                time.sleep(0.02)
+                wait_until(self.client.is_served)
 
     def write_until(self, number: int) -> None:
         while self.made < number:
             try:
                 status, reply = self.client.call("submit", pid=f"p{self.made}")
             except (OSError, HTTPException, ValueError):
-                time.sleep(0.02)
+                wait_until(self.client.is_served)
                 continue
             assert status == 200, reply
             self.made += 1
-
-    def wait_for(self, number: int) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while self.made < number:
-            assert time.monotonic() < until
-            time.sleep(0.01)
 
 
 async def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -475,7 +456,7 @@ async def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None
     for share in (1, 2, 3):
         with a_server(store, port) as process:
             writing = asyncio.create_task(in_thread(load.write_until, share * total // 4))
-            await in_thread(load.wait_for, share * total // 4 - 5)
+            await until(lambda share=share: load.made >= share * total // 4 - 5)
             process.kill()
             process.wait()
             with a_server(store, port):
@@ -502,7 +483,7 @@ class Workers:
             try:
                 status, reply = self.client.call("dispatch", **fields)
             except (OSError, HTTPException, ValueError):
-                time.sleep(0.02)
+                wait_until(self.client.is_served)
                 continue
             assert status == 200, reply
             self.replies.append(reply)
@@ -518,7 +499,7 @@ class Workers:
                 fields = {"id": call["id"], "holder": "w", "response": done}
                 self.client.call("complete_request", **fields)
             except (OSError, HTTPException, ValueError):
-                time.sleep(0.02)
+                wait_until(lambda: self.client.is_served() or stop())
 
 
 async def test_dispatch_outlives_killed_servers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.kernels import ANN, BOB, OTHER, Bench, refused
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, turns, until
 from tests.store.test_tenants import KINDS, opened
 from vegakit.concurrency import SteadyClock
 from vegakit.control import (
@@ -175,8 +175,9 @@ async def test_signs_of_life_keep_a_service() -> None:
         assert await bench.kernel().sweep() == 0
     waiting = asyncio.create_task(taken(bench.of(), "a", wait_ms=5_000))
     for _ in range(12):
-        await asyncio.sleep(0.005)
+        await until(lambda: bench.clock._sleepers)
         bench.clock.advance(250)
+        await turns(20)
     await bench.of().get_service(ServiceNameRequest("a"))
     assert not waiting.done(), "to wait for work is a sign of life, too"
     waiting.cancel()
@@ -449,8 +450,9 @@ async def test_a_handler_is_pulled_from_another_server() -> None:
     pulling = asyncio.create_task(there.keep_sweeping())
     waiting = asyncio.create_task(of.dispatch(DispatchRequest("a", timeout_ms=3_600_000)))
     while not waiting.done():
-        await asyncio.sleep(0.001)
+        await until(lambda: waiting.done() or bench.clock._sleepers)
         bench.clock.advance(50)
+        await turns(1)
     assert waiting.result().outcome is ServiceOutcome.COMPLETED
     pulling.cancel()
     await asyncio.wait({pulling})

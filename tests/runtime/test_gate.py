@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import pass_virtual_time
 from vegakit.conversation import (
     AssistantMessage,
     ModelReply,
@@ -258,7 +259,7 @@ def test_waiting_for_budget_ends_at_the_deadline() -> None:
 
     async def two() -> None:
         first = asyncio.ensure_future(bench.ask(Account()))
-        await asyncio.sleep(0.01)
+        await pass_virtual_time(0.01)
         deadline = bench.clock.now() + 60
         with pytest.raises(BudgetExceeded):
             await bench.ask(wait_for_budget=True, deadline_ms=deadline)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import pass_virtual_time
 from tests.store.postgres import own_schema, url_of
 from vegakit.concurrency import SteadyClock
 from vegakit.contracts import Compared, InputSource, Rollout, Tally
@@ -306,11 +307,11 @@ def test_how_long_paths_take_is_served_by_path() -> None:
     """In milliseconds, as the name says; a path that fails took its time, too."""
 
     async def slow(number: int) -> int:
-        await asyncio.sleep(0.011)
+        await pass_virtual_time(0.011)
         return number
 
     async def slower(number: int) -> int:
-        await asyncio.sleep(0.051)
+        await pass_virtual_time(0.051)
         raise LookupError(number)
 
     async def work(rt: Runtime) -> str:
