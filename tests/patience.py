@@ -57,6 +57,30 @@ async def pass_virtual_time(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """A loop with real files and sockets on which a test can let time pass at once."""
+
+    skipped_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.skipped_s
+
+
+def run_skipping(work: Coroutine[Any, Any, Fact]) -> Fact:
+    """Run as `asyncio.run` does. Deadlines are long there, and only `skip` reaches them."""
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        return runner.run(work)
+
+
+async def skip(seconds: float) -> None:
+    """Let what is under way on loopback arrive; then let the time pass, and what is due happen."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SkippingLoop), "the time of this loop cannot be skipped"
+    await turns(50)
+    loop.skipped_s += seconds
+    await turns(5)
+
+
 async def turns(count: int) -> None:
     """Let the loop make so many turns."""
     for _ in range(count):
