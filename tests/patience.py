@@ -85,3 +85,9 @@ async def turns(count: int) -> None:
     """Let the loop make so many turns."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def shell_until(condition: str) -> str:
+    """Return shell words that wait until a condition holds: into a sandbox nothing reaches but
+    files."""
+    return f"until {condition}; do sleep 0.05; done"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import until, wait_until
+from tests.patience import shell_until, until, wait_until
 from tests.sage.scene import Scene, calls, pass_slack, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
@@ -530,7 +530,7 @@ def test_what_is_not_recorded_is_told_by_the_turn_and_by_undo(tmp_path: Path) ->
 
 def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
     """Also what it wrote while a command of the first one ran, which could have written it."""
-    slow = calls(("shell", {"command": "touch ran; until [ -e go ]; do sleep 0.05; done"}))
+    slow = calls(("shell", {"command": f"touch ran; {shell_until('[ -e go ]')}"}))
     theirs = calls(("write", {"path": "new/theirs.txt", "content": "theirs"}), EDIT)
     with scene(tmp_path, [slow, theirs, "Wrote it.", "Done."]) as it:
         (it.folder / "a.py").write_text(SOURCE)

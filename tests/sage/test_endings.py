@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import PATIENCE_S, shell_until, wait_until
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of, wait_for
 from vegakit.conversation import Finish
@@ -29,7 +29,7 @@ LONG = ProviderReply(
 
 def test_the_person_is_told_of_files_that_were_renamed_or_left(tmp_path: Path) -> None:
     """What the command planted has another name; what the person saved meanwhile stays."""
-    command = "mkdir -p sub/.vscode; touch sub/.vscode/x up; while [ -e up ]; do sleep 0.05; done"
+    command = f"mkdir -p sub/.vscode; touch sub/.vscode/x up; {shell_until('[ ! -e up ]')}"
     with scene(tmp_path, [calls(("shell", {"command": command})), "Done."]) as it:
         with it.start("-p", "Go.") as life:
             wait_for(it.folder / "up")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -154,9 +155,16 @@ async def test_a_call_that_takes_too_long(tmp_path: Path) -> None:
 
 async def asleep(stage: Stage, folder: Path) -> tuple["asyncio.Future[str]", IO[bytes]]:
     """A call whose server does nothing else until the pipe is closed."""
-    os.mkfifo(folder / "pipe")
-    calling = asyncio.ensure_future(stage.call("sleep", pipe=str(folder / "pipe")))
-    return calling, await asyncio.to_thread((folder / "pipe").open, "wb", 0)
+    pipe = folder / "home/pipe"
+    os.mkfifo(pipe)
+    calling = asyncio.ensure_future(stage.call("sleep", pipe=str(pipe)))
+
+    def opened() -> IO[bytes] | None:
+        with suppress(OSError):  # there is nobody who reads it yet
+            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+        return None
+
+    return calling, await until(opened)
 
 
 async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
