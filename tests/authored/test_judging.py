@@ -14,7 +14,7 @@ from campaigns.admission import LongestStep, bomb_figures, scale
 from campaigns.admission_bombs import harmless, nested_loops
 
 from tests.authored.stage import call, play
-from tests.patience import until
+from tests.patience import turns, until
 from vegakit.errors import AgentFailed, BugError, UserError
 from vegakit.host import Agent, PreparedGrant, run_program
 from vegakit.host.admission_worker import message_of
@@ -97,7 +97,7 @@ async def test_a_light_program_does_not_wait_for_heavy_ones() -> None:
             )
             for n in range(8)
         ]
-        await asyncio.wait(heavy, timeout=0.01)
+        await turns(50)
         light = await rt.admission_service.inspect_program(
             AdmissionRequest.ADMIT, harmless(), "vega", permit, "friend"
         )
@@ -120,7 +120,7 @@ async def test_a_flood_of_one_client_delays_that_client() -> None:
 
         await send("foe")
         flood = [asyncio.ensure_future(send("foe")) for _ in range(8)]
-        await asyncio.wait(flood, timeout=0.01)
+        await turns(50)
         await send("other")
         await asyncio.gather(*flood)
     assert done.index("other") <= 3
@@ -278,7 +278,7 @@ async def test_nothing_of_it_is_left() -> None:
                 AdmissionRequest.ADMIT, HEAVY, "vega", permit, "somebody"
             )
         )
-        await asyncio.wait([waiting], timeout=0.01)
+        await turns(50)
     assert waiting.cancelled() or waiting.done()
     assert not [*filter(_is_there, pids)]
 
