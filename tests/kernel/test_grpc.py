@@ -14,6 +14,7 @@ import grpc.aio
 import pytest
 
 from tests.kernel.examples import EXAMPLES, TWO, role_for
+from tests.kernel.kernels import listeners
 from tests.kernel.rpc import (
     UNKNOWN_FIELD,
     RpcClient,
@@ -318,12 +319,6 @@ async def test_connections_are_bounded() -> None:
 # Streams.
 
 
-def listeners(site: RpcSite) -> int:
-    """How many of the tenant wait for a change."""
-    bus: Any = site.kernel.bus
-    return len(bus._bells._by_place.get((TenantId("acme"), ""), ()))
-
-
 async def read_to_the_end(stream: Any) -> None:
     while await stream.read() is not EOF:
         pass
@@ -360,7 +355,7 @@ async def test_a_server_that_stops_ends_streams_at_once_and_lets_calls_finish() 
         stream = client.send("watch_events", follow=True)
         assert (await stream.read()).number == 1
         waiting = asyncio.ensure_future(client.ask("get_next_instruction", pid="p", wait_ms=60_000))
-        await until(lambda: listeners(site) == 2)
+        await until(lambda: listeners(site.kernel) == 2)
         stopping = asyncio.ensure_future(site.door.stop(PATIENCE_S))
         with pytest.raises(grpc.aio.AioRpcError, match="come back with your cursor"):
             await read_to_the_end(stream)
@@ -376,7 +371,7 @@ async def test_a_server_waits_no_longer_than_it_was_told() -> None:
         await client.ask("submit", pid="p")
         await client.ask("initialize_session", pid="p", pipeline=TWO)
         waiting = asyncio.ensure_future(client.ask("get_next_instruction", pid="p", wait_ms=60_000))
-        await until(lambda: listeners(site) == 1)
+        await until(lambda: listeners(site.kernel) == 1)
         await asyncio.wait_for(site.door.stop(0.1), PATIENCE_S)
         with suppress(KeyError):  # CANCELLED has no status of HTTP
             assert (await waiting)[0] == 503

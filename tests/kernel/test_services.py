@@ -81,10 +81,12 @@ async def asked(
 
 async def reply_of(bench: Bench, waiting: "asyncio.Task[DispatchReply]") -> DispatchReply:
     """What a dispatch returns, at most a few looks of it later."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not waiting.done():
-            bench.clock.advance(250)
-            await asyncio.wait({waiting}, timeout=0.05)
+
+    def is_over() -> bool:
+        bench.clock.advance(250)
+        return waiting.done()
+
+    await until(lambda: waiting.done() or is_over())
     return waiting.result()
 
 
@@ -511,9 +513,8 @@ async def test_many_workers_take_each_request_once(kind: str, tmp_path: Path) ->
             )
             for n in range(25)
         ]
-        done, _ = await asyncio.wait(waiting, timeout=0.3)
-        while len(done) < 5:
-            done, _ = await asyncio.wait(waiting, timeout=0.3)
+        await until(lambda: sum(one.done() for one in waiting) >= 5)
+        done = {one for one in waiting if one.done()}
         for one in done:
             with refused(RefusalCode.EXHAUSTED):
                 one.result()
