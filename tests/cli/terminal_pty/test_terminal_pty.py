@@ -75,8 +75,7 @@ def test_a_suspended_screen_gives_the_terminal_back_and_comes_again() -> None:
         tty.type("\x1a")
         stat = Path(f"/proc/{tty.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        tty.quiet(0.1, 10)
-        assert [*tty.emulator.left_on(), *tty.cooked()] == []
+        _gives_back(tty)
         tty.make_blank()
         os.kill(tty.pid, signal.SIGCONT)
         tty.seen("> draft")
