@@ -1,6 +1,5 @@
 """A planner whose model sends programs as the test says, and the agents that they may ask."""
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from vegakit.policy import unmarked
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 
-__all__ = ["Played", "call", "play", "results", "until"]
+__all__ = ["Played", "call", "play", "results"]
 
 
 def call(*sources: str, name: str = "run_program", **more: Any) -> dict[str, Any]:
@@ -71,8 +70,3 @@ async def play(
         assert not [name for name in code if "!" in name]
         assert await rt.spent() == reply.cost
     return Played(reply, planner_model, reader_model)
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.authored.stage import call, play, results, until
+from tests.authored.stage import call, play, results
+from tests.patience import until
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ErrorClass, Phase, UserError, WorldError
 from vegakit.host import Agent, run_program

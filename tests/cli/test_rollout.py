@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from campaigns.screens import Place, captured, faults
 
 from tests.durability.commands import Ended
+from tests.patience import wait_until
 from vegakit.cli import main
 from vegakit.cli.look import Look
 from vegakit.cli.rollout_page import render_status
@@ -327,11 +327,8 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
         person.trust("vega.toml")
         words = ("start", "sort.py:sort", "--inputs", "in.jsonl", "--at-once", "1")
         with person.start("-m", "vegakit", "rollout", *words) as started:
-            until = time.monotonic() + 120  # against a hang only
-            while len(provider.requests) < 4:
-                assert started.poll() is None, started.communicate()
-                assert time.monotonic() < until
-                time.sleep(0.01)  # it happens in another process: nothing tells us
+            wait_until(lambda: len(provider.requests) >= 4 or started.poll() is not None)
+            assert started.poll() is None, started.communicate()
             started.kill()
         gone_on = person.vega("resume")
         assert gone_on.status == 1, "an input differs"

@@ -87,7 +87,7 @@ def test_a_command_that_is_not_there(house: House) -> None:
 LINGER = """
 import subprocess, sys
 subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=subprocess.PIPE)
-import time; time.sleep(600)
+import signal; signal.pause()
 """
 
 
@@ -99,7 +99,7 @@ def test_a_command_has_a_deadline(house: House) -> None:
 
 
 CALL_AND_STAY = (
-    "import socket, time; s = socket.create_connection(('127.0.0.1', {})); time.sleep(600)"
+    "import signal, socket; s = socket.create_connection(('127.0.0.1', {})); signal.pause()"
 )
 
 

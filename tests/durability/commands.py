@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from tests.patience import wait_until
 from vegakit.testing.provider.server import Provider
 
 __all__ = ["Home"]
@@ -91,10 +91,7 @@ class Home:
         self, when: Callable[[], bool], *words: str, by: signal.Signals = signal.SIGKILL
     ) -> "Ended":
         process = self.start(*words)
-        until = time.monotonic() + _PATIENCE_S
-        while not when() and process.poll() is None:
-            assert time.monotonic() < until, "what was waited for did not happen"
-            time.sleep(0.01)  # it happens in another process: nothing tells us
+        wait_until(lambda: when() or process.poll() is not None, _PATIENCE_S)
         process.send_signal(by)
         return ended(process)
 

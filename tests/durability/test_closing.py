@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import pass_virtual_time
 from vegakit import Agent, Runtime, tool
 from vegakit.errors import AgentFailed
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
@@ -24,7 +25,7 @@ class Stubborn:
         self.runs.set()
         while not self.let_go:
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(1_000)
+                await pass_virtual_time(1_000)
 
 
 async def timed(work: Coroutine[Any, Any, Any], at_most_s: float) -> None:
@@ -57,7 +58,7 @@ def test_closing_leaves_behind_who_swallows_its_cancellation(
 
     async def gentle() -> None:
         try:
-            await asyncio.sleep(1_000)
+            await asyncio.Event().wait()
         finally:
             ended.append("gentle")
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
+import sqlite3
 import threading
-import time
-from contextlib import aclosing
+from collections.abc import Callable
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.patience import until, wait_until
 from vegakit import Agent, Runtime
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.errors import StoreError
@@ -58,15 +60,15 @@ class Waiting(ScriptedModel):
 
 
 class Stalling(ScriptedModel):
-    """Blocks the whole loop while it answers the first question."""
+    """Blocks the whole loop when it is asked first, until that is so."""
 
-    def __init__(self, stall_s: float) -> None:
+    def __init__(self, is_enough: Callable[[], bool]) -> None:
         super().__init__(lambda _: "yes")
-        self._stall_s = stall_s
+        self._is_enough = is_enough
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        stall_s, self._stall_s = self._stall_s, 0
-        time.sleep(stall_s)  # noqa: ASYNC251  (what it is about)
+        if not self.requests:
+            wait_until(self._is_enough)
         return await super().ask(request)
 
 
@@ -156,7 +158,13 @@ async def test_a_loop_that_stalls_longer_than_its_lease_fails_nobody(tmp_path: P
     lease_ms, path = 200, tmp_path / "ledger.db"
     stop = threading.Event()
     neighbour = asyncio.create_task(asyncio.to_thread(live_beside, path, lease_ms, stop))
-    asked = Agent("guide", Stalling(5 * lease_ms / 1000), max_tokens=10)
+
+    def is_settled() -> bool:
+        with closing(sqlite3.connect(path)) as file:
+            query = "SELECT count(*) FROM claims WHERE state = 'unknown'"
+            return file.execute(query).fetchone()[0] > 0
+
+    asked = Agent("guide", Stalling(is_settled), max_tokens=10)
     try:
         async with Runtime("$9", ledger=SqliteLedger(path), lease_ms=lease_ms) as rt:
             many = (answer_of(rt, asked, f"question {number}") for number in range(300))
@@ -189,8 +197,10 @@ async def test_a_dead_holder_keeps_nothing_whatever_its_clock(skew_ms: int, tmp_
         await theirs.renew(dead, their_now + LEASE_MS)
         await theirs.reserve(EffectKey("k"), 1, ROOT, Money(10**8), dead, their_now)
     async with Runtime("$1", ledger=SqliteLedger(path), clock=clock) as rt:
+        await rt.remaining()
         for _ in range(5):
             clock.advance(5_000)
-            await asyncio.to_thread(time.sleep, 0.02)
+            # Who was woken sweeps, and waits for a later time then.
+            await until(lambda: min([due for due, _ in clock._sleepers], default=0) > clock.now())
             await rt.remaining()
         assert await rt.remaining() == 10**9

@@ -3,13 +3,14 @@
 import json
 import signal
 import sys
-import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.durability.commands import Home
+from tests.patience import wait_until
 from vegakit.conversation import Usage
 from vegakit.testing.provider.script import Failure, Hang, ProviderReply, ProviderToolCall, Script
 from vegakit.testing.provider.server import Provider
@@ -261,7 +262,7 @@ async def pay(amount: int) -> str:
     with Path("paid.txt").open("a") as file:
         file.write(f"{amount}\\n")
     if not Path("quick").exists():
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
     return f"paid {amount}"
 
 async def main() -> None:
@@ -554,9 +555,11 @@ def test_a_run_that_goes_on_is_told_the_time_that_it_was_told(
     """
     words = ["-m", "vegakit", "run", *options, home.write(source)]
     home.stopped(lambda: "second one" in home.asked, *words)
-    time.sleep(1.1)  # the time is told in seconds
-    gone_on = home.vega("resume")
     now = home.asked[0].removeprefix("first ")
+    first = datetime.fromisoformat(now)
+    # It is told in seconds: one that is asked for anew differs as soon as the next has begun.
+    wait_until(lambda: datetime.now(first.tzinfo) >= first + timedelta(seconds=1))
+    gone_on = home.vega("resume")
     assert gone_on.out == f"one two three {now}\n", gone_on
     assert home.asked.count(f"first {now}") == 1
     assert home.asked.count("second one") == 2

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-import time
 from pathlib import Path
 
 from tests.durability.commands import Home
+from tests.patience import wait_until
 from vegakit import Agent, Runtime
 from vegakit.ports.execution import Model
 from vegakit.providers.scripted import ScriptedModel
@@ -28,8 +28,7 @@ class Slow:
     def __call__(self, name: str) -> Model:
         assert threading.current_thread() is not threading.main_thread(), "built on the loop"
         before = self.ticks
-        while self.ticks < before + 3:
-            time.sleep(0.001)
+        wait_until(lambda: self.ticks >= before + 3)
         self.built.append(name)
         return ScriptedModel(lambda _: "yes", name)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.durable.oracle import question
+from tests.patience import until
 from tests.store.postgres import DSN
 from vegakit.conversation import ModelReply, ModelRequest, Text
 from vegakit.durable.deployment import Activities, Deployment
@@ -93,15 +94,11 @@ class DyingModel:
         before = received(self._log)
         asking = asyncio.ensure_future(self._model.ask(request))
         if self._fuse.point == "after send":
-            await self._wait_received(before)
+            await until(lambda: received(self._log) > before)
             self._fuse.reach("after send")
         reply = await asking
         self._fuse.reach("after response")
         return reply
-
-    async def _wait_received(self, before: int) -> None:
-        while received(self._log) == before:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
 
 
 def received(log: Path) -> int:

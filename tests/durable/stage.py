@@ -10,6 +10,7 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
+from tests import patience
 from vegakit.durable import (
     workflow as workflows,
 )
@@ -92,11 +93,4 @@ async def replay(histories: Sequence[WorkflowHistory]) -> None:
 
 async def until(holds: Callable[[], Any]) -> Any:
     """What it gives, as soon as that is true; `holds` may be a coroutine function."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            found = holds()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.02)
+    return await patience.until(holds, PATIENCE_S)

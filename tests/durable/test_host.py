@@ -15,6 +15,7 @@ from temporalio import workflow
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
 
+from tests.patience import turns
 from vegakit.durable.client import TemporalConnection, connect
 from vegakit.durable.deployment import Activities, Deployment
 from vegakit.durable.messages import ActivityInput, ActivityName
@@ -29,6 +30,8 @@ from vegakit.store.sqlite.stores import SqliteLedger
 from vegakit.telemetry.spans import Span
 from vegakit.testing.host import HOST_CHECKS, HostCheck, World
 
+LONG_MS = 1_000
+"""A check that has an effect take longer never waits for its end."""
 WORLDS: dict[str, World] = {}
 OF_A_JOURNAL = {
     "_keeps_before_it_tells",
@@ -59,7 +62,9 @@ class WorldActivities(Activities):
     def _performer(self, work: ActivityInput, span: Span, earlier: int) -> EffectHandler:
         async def perform(effect: Effect, account: Account) -> EffectOutcome:
             fate = WORLDS[work.body](effect)
-            await asyncio.sleep(fate.takes_ms / 1000)
+            if fate.takes_ms >= LONG_MS:
+                await asyncio.Event().wait()
+            await turns(fate.takes_ms)
             if isinstance(fate.outcome, Exception):
                 raise fate.outcome
             return fate.outcome

@@ -24,6 +24,7 @@ from tests.durable.accounts import (
     provider_in,
 )
 from tests.durable.dying import POINTS, received
+from tests.patience import until
 from tests.store.postgres import own_schema
 
 KILLS = int(os.environ.get("VEGA_KILLS", "10"))
@@ -166,8 +167,8 @@ async def soon_after_a_call(
     done. Who still waits then."""
     log = scene.folder / "provider.jsonl"
     before = received(log)
-    while waiting and received(log) == before:
-        _, waiting = await asyncio.wait(waiting, timeout=0.02)
+    await until(lambda: received(log) > before or all(one.done() for one in waiting), 120)
+    waiting = {one for one in waiting if not one.done()}
     if waiting:
         _, waiting = await asyncio.wait(waiting, timeout=chance.uniform(0, SOON_S))
     return waiting

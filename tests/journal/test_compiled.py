@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from tests.journal.test_resume import CutOffError, echo
+from tests.patience import turns
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.errors import ProgramChanged
 from vegakit.lang.codegen.compiler import compile_program
@@ -53,7 +54,7 @@ class Moody(ScriptedModel):
         if self._most < 0:
             self.enough.set()
             await asyncio.Event().wait()
-        await asyncio.sleep(self._chance.random() / 100)
+        await turns(self._chance.randrange(200))
         return await super().ask(request)
 
 

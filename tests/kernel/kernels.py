@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from vegakit.ports import TenantStore
 from vegakit.store import open_tenants
 from vegakit.testing import FakeClock
 
-__all__ = ["ANN", "BOB", "OTHER", "Bench", "refused"]
+__all__ = ["ANN", "BOB", "OTHER", "Bench", "listeners", "refused"]
 
 ANN = KernelCaller(TenantId("acme"), "ann")
 BOB = KernelCaller(TenantId("acme"), "bob")
@@ -30,6 +31,12 @@ class Bench:
 
     def of(self, caller: KernelCaller = ANN) -> TenantKernel:
         return TenantKernel(self.kernel(), caller)
+
+
+def listeners(kernel: Kernel, tenant: TenantId = ANN.tenant) -> int:
+    """How many of a tenant wait at a kernel until something changes."""
+    bus: Any = kernel.bus
+    return len(bus._bells._by_place.get((tenant, ""), ()))
 
 
 @contextmanager

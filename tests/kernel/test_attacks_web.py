@@ -11,7 +11,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ import pytest
 from msgspec import UnsetType
 
 from tests.kernel.web import Client, free_port, served
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.tools.confined.attacks import known
 from vegakit.concurrency import SteadyClock
 from vegakit.control import KERNEL_OPERATIONS, Operation, ReplyShape
@@ -323,13 +322,7 @@ def _flooded(words: list[str], client: Client) -> None:
 
 
 def _flood(client: Client, pid: int) -> None:
-    patience = time.monotonic() + PATIENCE_S
-    while time.monotonic() < patience:
-        try:
-            if client.request("GET", "/health")[0] == 200:
-                break
-        except OSError:
-            time.sleep(0.05)
+    wait_until(client.is_served)
     client.events(1)
     before = memory_mb(pid)
     head = (

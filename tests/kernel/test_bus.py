@@ -1,6 +1,7 @@
 """Topics and commands through kernels: with the bus of one process, and with a Redis that fails."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.kernels import ANN, BOB, OTHER, Bench, refused
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, turns, until
 from tests.store.redis_server import RedisServer, redis_server
 from tests.store.test_tenants import opened as stores
 from vegakit.concurrency import SteadyClock, cancel_all
@@ -30,11 +31,24 @@ from vegakit.control import (
     WatchRequest,
 )
 from vegakit.errors import StoreError
+from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, TenantKernel, commands, kernel as kernel_module
-from vegakit.ports import BusLimits
+from vegakit.ports import BusLimits, TopicPage
 from vegakit.store import LocalBus, RedisBus, open_tenants
 
 CLOCK = SteadyClock()
+
+
+class CountingBus(RedisBus):
+    """Counts how often readers look."""
+
+    looks = 0
+
+    async def read(
+        self, tenant: TenantId, topic: str, after: int | None, *, limit: int = 100
+    ) -> TopicPage:
+        self.looks += 1
+        return await super().read(tenant, topic, after, limit=limit)
 
 
 @asynccontextmanager
@@ -46,7 +60,7 @@ async def two_servers(
         found = await stack.enter_async_context(stores(kind, folder, 2))
         kernels: list[Kernel] = []
         for store in found:
-            bus = RedisBus(redis.url, CLOCK) if redis else LocalBus(CLOCK)
+            bus = CountingBus(redis.url, CLOCK) if redis else LocalBus(CLOCK)
             await stack.enter_async_context(aclosing(bus))
             kernels.append(Kernel(store, CLOCK, bus=bus))
         yield kernels
@@ -192,7 +206,7 @@ async def _is_told(one: Kernel, other: Kernel, hears_within_ms: int = 300) -> No
         # ring could be taken for the one that tells.
         await bell.wait(CLOCK.now() + hears_within_ms)
     # Whoever waits looks when it rings. What is asked after that is answered after it has looked.
-    await asyncio.sleep(0.1)
+    await turns(50)
     await taker.get_process_counts(EmptyRequest())
     assert not waiting.done()
     await TenantKernel(one, ANN).send(SendRequest("t"))
@@ -209,7 +223,7 @@ class BusLoad:
         self.callers = [TenantKernel(one, ANN), TenantKernel(other, BOB)]
         self.acknowledged: list[str] = []
         self.handled: Counter[str] = Counter()
-        self.tried = 0
+        self.tried = self.failed = 0
         self.published: list[int] = []
         self.is_over = self.are_all_sent = False
 
@@ -220,7 +234,8 @@ class BusLoad:
             sent = await caller.send(SendRequest("work", number, id=f"{name}.{number}"))
             self.acknowledged.append(sent.id)
             number += 1
-            await asyncio.sleep(0.005)
+            # No more than a few lie there: the load is what the handlers can take.
+            await until(lambda: self.is_over or len(self.acknowledged) < len(self.handled) + 10)
 
     async def handle(self, place: int) -> None:
         caller, holder = self.callers[place], f"w{place}"
@@ -239,7 +254,9 @@ class BusLoad:
             with suppress(StoreError):  # then it was published once, or not at all
                 await self.callers[0].publish(PublishRequest("news", self.tried))
                 self.published.append(self.tried)
-            await asyncio.sleep(0.005)
+            self.failed = self.tried - len(self.published)
+            sent = len(self.acknowledged)
+            await until(lambda sent=sent: self.is_over or len(self.acknowledged) > sent)
 
     async def goes_on(self) -> None:
         sent, published = len(self.acknowledged) + 20, len(self.published) + 5
@@ -262,26 +279,33 @@ class BusLoad:
             await cancel_all([*senders, *handlers])
 
 
-async def _flushed(redis: RedisServer) -> None:
+Trouble = Callable[[RedisServer, BusLoad, pytest.LogCaptureFixture], Awaitable[None]]
+
+
+async def _flushed(redis: RedisServer, load: BusLoad, log: pytest.LogCaptureFixture) -> None:
     await asyncio.to_thread(redis.flush)
 
 
-async def _paused(redis: RedisServer) -> None:
+async def _paused(redis: RedisServer, load: BusLoad, log: pytest.LogCaptureFixture) -> None:
+    """For longer than a call waits for its answer."""
+    failed = load.failed
     redis.pause()
-    await asyncio.sleep(4)
+    await until(lambda: load.failed > failed)
     redis.go_on()
 
 
-async def _killed(redis: RedisServer) -> None:
+async def _killed(redis: RedisServer, load: BusLoad, log: pytest.LogCaptureFixture) -> None:
+    """Until both subscribers have looked by themselves."""
     await asyncio.to_thread(redis.kill)
-    await asyncio.sleep(1.5)  # longer than a subscriber waits before it looks by itself
+    await until(lambda: log.text.count("a subscriber waits for the bus") >= 2)
     await asyncio.to_thread(redis.start)
 
 
 @pytest.mark.parametrize("trouble", [_flushed, _paused, _killed])
 async def test_a_redis_that_fails_loses_and_doubles_no_command(
-    trouble: Callable[[RedisServer], Awaitable[None]], tmp_path: Path
+    trouble: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "vegakit")
     with redis_server(tmp_path) as redis:
         async with two_servers("sqlite", tmp_path, redis) as [one, other]:
             load = BusLoad(one, other)
@@ -291,7 +315,7 @@ async def test_a_redis_that_fails_loses_and_doubles_no_command(
                     await reader.begun()
                 async with load.running():
                     await load.goes_on()
-                    await trouble(redis)
+                    await trouble(redis, load, caplog)
                     # Subscribers go on by themselves, and commands never stopped.
                     await load.goes_on()
                 last = load.published[-1]
@@ -330,7 +354,7 @@ async def test_a_reader_who_is_cancelled_in_the_middle_of_a_call_ends(tmp_path: 
             for wait in range(50):
                 task, begun = asyncio.create_task(read()), reading
                 await until(lambda begun=begun: reading > begun)
-                await asyncio.sleep(wait * 20e-6)
+                await turns(wait)
                 task.cancel()
                 _, alive = await asyncio.wait([task], timeout=PATIENCE_S)
                 assert not alive
@@ -372,7 +396,10 @@ async def test_subscribers_of_a_topic_look_together_and_take_no_message_twice(
                 return said["total_net_output_bytes"]
 
             before = await asyncio.to_thread(sent)
-            await asyncio.sleep(2.5)  # each has looked by itself at least twice
+            bus: Any = kernel.bus
+            looks = bus.looks
+            # Each has looked by itself at least twice.
+            await until(lambda: bus.looks >= looks + 2 * len(readers))
             assert await asyncio.to_thread(sent) - before < len(message)
             for number in range(3):
                 await ann.publish(PublishRequest("t", message))

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.kernel.kernels import ANN, BOB, OTHER, Bench, refused
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, turns, until
 from vegakit.concurrency import SteadyClock
 from vegakit.control import (
     AnswerCommandRequest,
@@ -190,11 +190,11 @@ async def test_a_query_ends_at_its_deadline_and_takes_no_answer_after_it() -> No
     bench = Bench()
     kernel = bench.of()
     asked = asyncio.create_task(kernel.query(QueryRequest("t", id="q", wait_ms=500)))
-    await asyncio.sleep(0)
+    await until(lambda: bench.clock._sleepers)
     command = await had(bench.of(), holder="slow")
     for _ in range(10):
         bench.clock.advance(49)
-        await asyncio.sleep(0.001)
+        await turns(20)
     assert not asked.done()
     # Nobody sweeps: whoever asked, and whoever answers, see for themselves.
     bench.clock.advance(10)
@@ -210,12 +210,12 @@ async def test_a_taker_waits_and_looks_only_when_something_changed() -> None:
     kernel = bench.kernel()
     taker = TenantKernel(kernel, BOB)
     waiting = asyncio.create_task(taker.take_command(TakeCommandRequest("t", "w", wait_ms=60_000)))
-    await asyncio.sleep(0.001)
+    await until(lambda: bench.clock._sleepers)
     await TenantKernel(kernel, ANN).send(SendRequest("t", id="c"))
     # The clock stands still: only the bell can have told.
     found = await asyncio.wait_for(waiting, PATIENCE_S)
     assert found.command is not None
     nobody = asyncio.create_task(taker.take_command(TakeCommandRequest("t", "w", wait_ms=100)))
-    await asyncio.sleep(0.001)
+    await until(lambda: bench.clock._sleepers)
     bench.clock.advance(100)
     assert (await asyncio.wait_for(nobody, PATIENCE_S)).command is None

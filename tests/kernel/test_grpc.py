@@ -4,7 +4,6 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import grpc.aio
 import pytest
 
 from tests.kernel.examples import EXAMPLES, TWO, role_for
+from tests.kernel.kernels import listeners
 from tests.kernel.rpc import (
     UNKNOWN_FIELD,
     RpcClient,
@@ -56,12 +56,6 @@ def request_of(name: str, **fields: object) -> bytes:
 def coded(outcome: Any) -> tuple[Any, str]:
     assert isinstance(outcome, grpc.aio.AioRpcError), outcome
     return outcome.code(), said(outcome)["code"]
-
-
-async def comes_true(fact: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await fact():  # noqa: ASYNC110  (nobody tells)
-            await asyncio.sleep(0.02)
 
 
 # Every operation.
@@ -269,7 +263,7 @@ async def test_a_tenant_leaves_room_for_others_and_a_client_that_goes_its_place(
         async def is_free() -> bool:
             return not isinstance(await one.send_bytes("watch_events", b""), grpc.aio.AioRpcError)
 
-        await comes_true(is_free)
+        await until(is_free)
 
 
 async def test_a_client_that_waits_no_longer_frees_its_place() -> None:
@@ -285,7 +279,7 @@ async def test_a_client_that_waits_no_longer_frees_its_place() -> None:
         async def is_free() -> bool:
             return (await client.ask("get_next_instruction", pid="p"))[0] == 200
 
-        await comes_true(is_free)
+        await until(is_free)
 
 
 async def test_a_client_that_holds_its_message_back_takes_a_place_and_its_time() -> None:
@@ -360,12 +354,13 @@ async def test_a_server_that_stops_ends_streams_at_once_and_lets_calls_finish() 
         await client.ask("initialize_session", pid="p", pipeline=TWO)
         stream = client.send("watch_events", follow=True)
         assert (await stream.read()).number == 1
-        waiting = asyncio.ensure_future(client.ask("get_next_instruction", pid="p", wait_ms=400))
-        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(client.ask("get_next_instruction", pid="p", wait_ms=60_000))
+        await until(lambda: listeners(site.kernel) == 2)
         stopping = asyncio.ensure_future(site.door.stop(PATIENCE_S))
         with pytest.raises(grpc.aio.AioRpcError, match="come back with your cursor"):
             await read_to_the_end(stream)
         assert not waiting.done()
+        site.kernel.drain()
         assert (await waiting)[1]["instruction"]["type"] == "WaitForTasks"
         await stopping
 
@@ -376,10 +371,8 @@ async def test_a_server_waits_no_longer_than_it_was_told() -> None:
         await client.ask("submit", pid="p")
         await client.ask("initialize_session", pid="p", pipeline=TWO)
         waiting = asyncio.ensure_future(client.ask("get_next_instruction", pid="p", wait_ms=60_000))
-        await asyncio.sleep(0.1)
-        began = time.monotonic()
-        await site.door.stop(0.1)
-        assert time.monotonic() - began < PATIENCE_S
+        await until(lambda: listeners(site.kernel) == 1)
+        await asyncio.wait_for(site.door.stop(0.1), PATIENCE_S)
         with suppress(KeyError):  # CANCELLED has no status of HTTP
             assert (await waiting)[0] == 503
 
@@ -413,7 +406,7 @@ async def test_health_needs_no_token_and_follows_the_store(tmp_path: Path) -> No
         async def is_told() -> bool:
             return await status() == kinds.HealthCheckResponse.NOT_SERVING
 
-        await comes_true(is_told)
+        await until(is_told)
 
 
 @pytest.mark.parametrize("is_asked_for", [True, False])
@@ -517,7 +510,7 @@ class Load:
                     self.seen.append(event.number)
                     if len(self.seen) == 2 * self.total:
                         return
-            await asyncio.sleep(0.02)
+            await until(self.is_served)
 
     async def write(self) -> None:
         while self.made < self.total:
@@ -526,7 +519,10 @@ class Load:
                 self.made += 1
             else:
                 assert status == 503, reply
-                await asyncio.sleep(0.02)
+                await until(self.is_served)
+
+    async def is_served(self) -> bool:
+        return (await self.client.ask("get_process_counts"))[0] == 200
 
 
 async def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 sockets, real signals."""
 
 import asyncio
-import http.client
 import json
 import re
 import signal
@@ -10,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,7 +17,7 @@ import pytest
 
 from tests.kernel.serving import a_server, a_token, environment_of, vega
 from tests.kernel.web import Client, free_port
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, wait_until
 from tests.store.postgres import own_schema, url_of
 from vegakit.cli.main import main
 from vegakit.server import DOORS
@@ -59,7 +57,7 @@ def test_a_drained_server_ends_its_streams_and_waiting_calls(tmp_path: Path) -> 
         server.call(token, "submit", pid="p1")
         server.call(token, "get_next_runnable", holder="w")
         server.call(token, "initialize_session", pid="p1", pipeline=pipeline)
-        client, began = Client(server.port, token), time.monotonic()
+        client = Client(server.port, token)
         with (
             client.opened("POST", "/v1/watch_events", {"follow": True}) as stream,
             client.opened("POST", "/v1/get_process_counts", {}) as idle,
@@ -82,8 +80,8 @@ def test_a_drained_server_ends_its_streams_and_waiting_calls(tmp_path: Path) -> 
             waiting.close()
         assert b" 200 " in answered.partition(b"\r\n")[0] + b" "
         assert b"WaitForTasks" in answered
+        # Its deadline is later than the patience of any of these.
         assert server.ended() == 0
-        assert time.monotonic() - began < 100, "it waited for its deadline"
 
 
 def test_calls_that_do_not_end_are_cut_off_at_the_deadline(tmp_path: Path) -> None:
@@ -121,14 +119,15 @@ def _half_a_request(port: int, token: str) -> socket.socket:
 
 def _refuses(port: int) -> None:
     """Wait until nobody is admitted any more."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+
+    def is_refused() -> bool:
         try:
             socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
         except ConnectionRefusedError:
-            return
-        time.sleep(0.02)
-    raise AssertionError("it still listens")
+            return True
+        return False
+
+    wait_until(is_refused)
 
 
 def test_a_server_that_was_killed_goes_on_with_its_store(tmp_path: Path) -> None:
@@ -472,13 +471,7 @@ def test_connections_that_say_nothing_are_bounded(tmp_path: Path) -> None:
         assert closed == 30
         for wire in wires:
             wire.close()
-        client, until = Client(port), time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                assert client.request("GET", "/health")[0] == 200
-                break
-            except (OSError, http.client.HTTPException):
-                assert time.monotonic() < until
+        wait_until(Client(port).is_served)
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
     assert log.stat().st_size < 1_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.kernels import ANN, BOB, OTHER, Bench, refused
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, turns, until
 from tests.store.test_tenants import KINDS, opened
 from vegakit.concurrency import SteadyClock
 from vegakit.control import (
@@ -81,10 +81,12 @@ async def asked(
 
 async def reply_of(bench: Bench, waiting: "asyncio.Task[DispatchReply]") -> DispatchReply:
     """What a dispatch returns, at most a few looks of it later."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not waiting.done():
-            bench.clock.advance(250)
-            await asyncio.wait({waiting}, timeout=0.05)
+
+    def is_over() -> bool:
+        bench.clock.advance(250)
+        return waiting.done()
+
+    await until(lambda: waiting.done() or is_over())
     return waiting.result()
 
 
@@ -175,8 +177,9 @@ async def test_signs_of_life_keep_a_service() -> None:
         assert await bench.kernel().sweep() == 0
     waiting = asyncio.create_task(taken(bench.of(), "a", wait_ms=5_000))
     for _ in range(12):
-        await asyncio.sleep(0.005)
+        await until(lambda: bench.clock._sleepers)
         bench.clock.advance(250)
+        await turns(20)
     await bench.of().get_service(ServiceNameRequest("a"))
     assert not waiting.done(), "to wait for work is a sign of life, too"
     waiting.cancel()
@@ -449,8 +452,9 @@ async def test_a_handler_is_pulled_from_another_server() -> None:
     pulling = asyncio.create_task(there.keep_sweeping())
     waiting = asyncio.create_task(of.dispatch(DispatchRequest("a", timeout_ms=3_600_000)))
     while not waiting.done():
-        await asyncio.sleep(0.001)
+        await until(lambda: waiting.done() or bench.clock._sleepers)
         bench.clock.advance(50)
+        await turns(1)
     assert waiting.result().outcome is ServiceOutcome.COMPLETED
     pulling.cancel()
     await asyncio.wait({pulling})
@@ -509,9 +513,8 @@ async def test_many_workers_take_each_request_once(kind: str, tmp_path: Path) ->
             )
             for n in range(25)
         ]
-        done, _ = await asyncio.wait(waiting, timeout=0.3)
-        while len(done) < 5:
-            done, _ = await asyncio.wait(waiting, timeout=0.3)
+        await until(lambda: sum(one.done() for one in waiting) >= 5)
+        done = {one for one in waiting if one.done()}
         for one in done:
             with refused(RefusalCode.EXHAUSTED):
                 one.result()

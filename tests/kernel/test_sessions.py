@@ -258,17 +258,21 @@ async def test_a_hostile_pipeline_is_refused_quickly() -> None:
     bench = Bench()
     await bench.of().create_process(CreateProcessRequest("p"))
     rules = tuple(RoutingRule("a", Condition.CONTAINS, value=f"q{n}") for n in range(101))
-    stages = (
-        Stage("a", "x", routing=rules),
-        Stage("s" * 101, "x"),
-        Stage("b", "x", timeout_ms=10**30),
-        *(Stage(f"{'n' * 500}{number}", "x") for number in range(90)),
-    )
-    bad = Pipeline(stages, start=tuple(f"{'n' * 501}{number}" for number in range(90)))
-    before = process_time()
-    with refused(RefusalCode.INVALID, "characters; write at most 100"):
-        await bench.of().initialize_session(InitializeSessionRequest("p", bad))
-    assert process_time() - before < 2, "it took 11 s when every name was compared"
+    stages: tuple[Stage, ...] = ()
+    costs: list[float] = []
+    for size in (11, 90):
+        stages = (
+            Stage("a", "x", routing=rules),
+            Stage("s" * 101, "x"),
+            Stage("b", "x", timeout_ms=10**30),
+            *(Stage(f"{'n' * 500}{number}", "x") for number in range(size)),
+        )
+        bad = Pipeline(stages, start=tuple(f"{'n' * 501}{number}" for number in range(size)))
+        before = process_time()
+        with refused(RefusalCode.INVALID, "characters; write at most 100"):
+            await bench.of().initialize_session(InitializeSessionRequest("p", bad))
+        costs.append(process_time() - before)
+    assert costs[1] < 24 * max(costs[0], 0.02), "it took 11 s when every name was compared"
     for text in ("101 routing rules; write at most 100", "write at most 604800000"):
         with refused(RefusalCode.INVALID, f"(?s){text}"):
             few = Pipeline(stages[:3], bounds=PipelineBounds(max_iterations=1))

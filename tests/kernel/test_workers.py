@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.web import Client, served
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from vegakit.concurrency import SteadyClock
 from vegakit.kernel import Kernel
 from vegakit.server import TokenRole, Tokens
@@ -44,13 +43,11 @@ class Site:
 
     async def question(self) -> str:
         """Wait for a question, and return its id."""
-        until = time.monotonic() + PATIENCE_S
-        while True:
-            assert time.monotonic() < until
-            asked = (await self.call("list_interrupts", status="pending"))["interrupts"]
-            if asked:
-                return asked[0]["interrupt"]["ask"]["id"]
-            await asyncio.sleep(0.05)
+
+        async def asked() -> list[Any]:
+            return (await self.call("list_interrupts", status="pending"))["interrupts"]
+
+        return (await until(asked))[0]["interrupt"]["ask"]["id"]
 
     async def events(self) -> list[str]:
         told = await asyncio.to_thread(self.client.events, 1_000)

@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from vegakit import Runtime
 from vegakit.concurrency import SteadyClock
 from vegakit.kernel import Kernel
@@ -74,6 +74,13 @@ class Client:
                     found.append((number, json.loads(line[6:])))
         return found
 
+    def is_served(self) -> bool:
+        """Whether a server answers there."""
+        try:
+            return self.request("GET", "/health")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
 
 def free_port() -> int:
     """A port that stays free while its server is killed and started again. The system gives those
@@ -105,9 +112,8 @@ async def served(
     port = free_port()
     web = server(kernel, port, limits, **options)
     serving = asyncio.ensure_future(web.serve())
-    while not web.started:
-        assert not serving.done()
-        await asyncio.sleep(0.01)
+    await until(lambda: web.started or serving.done())
+    assert not serving.done()
     try:
         yield port
     finally:

@@ -237,9 +237,10 @@ async def test_a_session_in_use_is_not_ended_for_another(tmp_path: Path) -> None
 async def test_a_session_that_is_idle_ends(tmp_path: Path) -> None:
     """Its client is told that it is not there any more."""
     async with staged(tmp_path) as stage, over_http(stage, idle_s=0.2) as url, many(url) as clients:
+        await clients.opened()  # what lives as long as the server is there by now
+        before = asyncio.all_tasks()
         left = await clients.opened()
-        for _ in range(60):
-            if await clients.pinged(left) == 404:
-                return
-            await asyncio.sleep(0.5)  # longer than it may be idle: each ping is a use
-        pytest.fail("the session is still there")
+        # A session has tasks of its own; to ask for it would be a use.
+        assert not asyncio.all_tasks() <= before
+        await until(lambda: asyncio.all_tasks() <= before)
+        assert await clients.pinged(left) == 404

@@ -35,9 +35,8 @@ async def served(app: Any) -> AsyncGenerator[int]:
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         web = uvicorn.Server(config)
         serving = asyncio.ensure_future(web.serve([listening]))
-        while not web.started:
-            assert not serving.done(), serving
-            await asyncio.sleep(0.01)
+        await until(lambda: web.started or serving.done())
+        assert not serving.done(), serving
         try:
             yield listening.getsockname()[1]
         finally:
@@ -211,9 +210,11 @@ async def test_a_client_that_goes_cancels_its_run_which_is_charged(accepts: str)
         assert (status, reply["error"]["code"]) == (429, "exhausted")
         writer.close()
         await until(lambda: model.ended)
-        async with asyncio.timeout(PATIENCE_S):
-            while int(await rt.spent()) + int(await rt.remaining() or 0) != dollars("$1"):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+
+        async def is_settled() -> bool:
+            return int(await rt.spent()) + int(await rt.remaining() or 0) == dollars("$1")
+
+        await until(is_settled)
         assert 0 < int(await rt.spent()) <= dollars("$0.001")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import pass_virtual_time
 from vegakit.conversation import (
     AssistantMessage,
     ModelReply,
@@ -268,7 +269,7 @@ def test_waiting_for_budget_ends_at_the_deadline() -> None:
 
     async def two() -> None:
         first = asyncio.ensure_future(bench.ask(Account()))
-        await asyncio.sleep(0.01)
+        await pass_virtual_time(0.01)
         deadline = bench.clock.now() + 60
         with pytest.raises(BudgetExceeded, match="its timeout passed before any of it came free"):
             await bench.ask(budget_wait_ms=MINUTE_MS, deadline_ms=deadline)

@@ -49,12 +49,12 @@ def test_the_first_cancels_between_two_steps_and_the_second_ends() -> None:
         _press()
         told.append("step")
         try:
-            await asyncio.sleep(3_600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             told.append("cancelled")
             _press()
             told.append("step")
-            await asyncio.sleep(3_600)
+            await asyncio.Event().wait()
 
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

@@ -144,7 +144,7 @@ def test_a_tool_that_takes_too_long_is_cancelled() -> None:
     async def nap() -> str:
         nonlocal ended
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended += 1
         return "never"

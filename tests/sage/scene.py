@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from vegakit.cli import main
+from vegakit.sage.undo.windows import SLACK_NS
 from vegakit.testing.provider import Provider, ProviderReply, ProviderToolCall, Script
 
 SETTINGS = """
@@ -114,6 +116,13 @@ class Scene:
             for part in message["content"]
             if part["type"] == "tool_result"
         ]
+
+
+def pass_slack() -> None:
+    """Wait until the stamp of a file that is written now is surely later than what was before: the
+    clock of a file system is coarse, and `undo` allows for that."""
+    past = time.time_ns() + 5 * SLACK_NS
+    wait_until(lambda: time.time_ns() > past)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import GONE_S, PATIENCE_S
+from tests.patience import GONE_S, wait_until
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of
 from tests.sage.test_tools import web
@@ -304,24 +303,17 @@ def test_an_interrupt_ends_sub_agents_and_their_children(short_path: Path) -> No
     script = {"wait": slow, "Go": [calls(task("wait a", "work"), task("wait b", "work")), "Done."]}
     started = ("-p", "Go.", "--json", "--budget", "$0.50")
     with scene(short_path, script) as it, it.start(*started) as life:
-        within(PATIENCE_S, lambda: len(sleepers(nap)) == 2)
+        wait_until(lambda: len(sleepers(nap)) == 2)
         shown = it.vega(command="ps")
         assert "work 1.1.0" in shown.stdout, shown
         assert "work 1.1.1" in shown.stdout
         # What it may spend is its own budget, and not that of the settings, which is $10.
         assert "at most $0.5000:" in it.vega(command="tree").stdout
         life.send_signal(signal.SIGINT)
-        within(GONE_S, lambda: not sleepers(nap))
+        wait_until(lambda: not sleepers(nap), GONE_S)
         life.communicate()
         assert life.returncode == 130
         assert not (it.folder / "late").exists()
-
-
-def within(seconds: float, fact: Callable[[], bool]) -> None:
-    ends = time.monotonic() + seconds
-    while not fact():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
 
 
 def sleepers(nap: str) -> list[str]:

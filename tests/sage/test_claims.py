@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from tests.patience import shell_until
 from tests.sage.scene import calls, scene
 from vegakit.sage import SageAgent, SageText
 from vegakit.testing.provider import ProviderReply
@@ -14,7 +15,7 @@ MEGABYTE = 1 << 20
 def test_eight_tools_run_at_once(tmp_path: Path) -> None:
     """Each waits until all eight have begun; one after the other they would wait for ever."""
     commands = [
-        f"touch began.{n}; until [ $(ls began.* | wc -l) = 8 ]; do sleep 0.05; done; echo met"
+        f"touch began.{n}; {shell_until('[ $(ls began.* | wc -l) = 8 ]')}; echo met"
         for n in range(8)
     ]
     wanted = calls(*(("shell", {"command": one, "timeout_s": 60}) for one in commands))

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE_S, until
-from tests.sage.scene import Scene, calls, scene
+from tests.patience import shell_until, until, wait_until
+from tests.sage.scene import Scene, calls, pass_slack, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
 from vegakit.sage.undo.windows import SILENCE_NS
@@ -340,10 +340,7 @@ def test_what_a_failed_turn_did_is_remembered(tmp_path: Path) -> None:
 
 
 def wait_for(file: Path) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not file.exists():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    wait_until(file.exists)
 
 
 def _same_prefix(it: Scene) -> None:
@@ -476,7 +473,7 @@ def test_what_a_person_saves_after_a_kill_stays(tmp_path: Path) -> None:
             life.kill()
         (alive,) = (tmp_path / "home/data/vega/undo").glob("*/alive")
         os.utime(alive, ns=(0, time.time_ns() - SILENCE_NS))  # as if it was killed long ago
-        time.sleep(0.1)  # past the slack of the clock of a file system
+        pass_slack()
         (it.folder / "mine.txt").write_text("mine")
         it.events("--resume")
         assert it.vega("--turns", "2", command="undo").returncode == 0
@@ -491,7 +488,7 @@ def test_what_a_person_saves_during_a_turn_stays(tmp_path: Path) -> None:
             for line in life.stdout:
                 if json.loads(line)["type"] == "tool_ended":
                     break
-            time.sleep(0.2)  # past the slack of the clock of a file system
+            pass_slack()
             (it.folder / "mine.txt").write_text("mine")
             life.communicate()
         assert it.vega(command="undo").returncode == 0
@@ -533,7 +530,7 @@ def test_what_is_not_recorded_is_told_by_the_turn_and_by_undo(tmp_path: Path) ->
 
 def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
     """Also what it wrote while a command of the first one ran, which could have written it."""
-    slow = calls(("shell", {"command": "touch ran; until [ -e go ]; do sleep 0.05; done"}))
+    slow = calls(("shell", {"command": f"touch ran; {shell_until('[ -e go ]')}"}))
     theirs = calls(("write", {"path": "new/theirs.txt", "content": "theirs"}), EDIT)
     with scene(tmp_path, [slow, theirs, "Wrote it.", "Done."]) as it:
         (it.folder / "a.py").write_text(SOURCE)

@@ -4,7 +4,6 @@ signals, and what a person and a model are told then."""
 import json
 import re
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agent.turns import ADD, begin, call, calls as answer, count
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, shell_until, wait_until
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of, wait_for
 from vegakit.agent import AskModel, ToolOutcome
@@ -34,7 +33,7 @@ LONG = ProviderReply(
 
 def test_the_person_is_told_of_files_that_were_renamed_or_left(tmp_path: Path) -> None:
     """What the command planted has another name; what the person saved meanwhile stays."""
-    command = "mkdir -p sub/.vscode; touch sub/.vscode/x up; while [ -e up ]; do sleep 0.05; done"
+    command = f"mkdir -p sub/.vscode; touch sub/.vscode/x up; {shell_until('[ ! -e up ]')}"
     with scene(tmp_path, [calls(("shell", {"command": command})), "Done."]) as it:
         with it.start("-p", "Go.") as life:
             wait_for(it.folder / "up")
@@ -254,9 +253,12 @@ def test_a_second_interrupt_ends_at_once_without_a_word_of_ours(tmp_path: Path) 
     with scene(tmp_path, {"Wait": [slow, "Done."]}) as it:
         with it.start("-p", "Wait.", "--session", "s") as life:
             wait_for(it.folder / "ran")
-            while life.poll() is None:  # the first cancels, and any other ends it
-                life.send_signal(signal.SIGINT)
-                time.sleep(0.02)  # thousands a second would fill the pipe that wakes its loop
+
+            def has_ended() -> bool:
+                life.send_signal(signal.SIGINT)  # the first cancels, and any other ends it
+                return life.poll() is not None
+
+            wait_until(has_ended)
             _, err = life.communicate(timeout=4 * PATIENCE_S)
         assert life.returncode == 128 + signal.SIGINT
         assert "stopped at once by a second Ctrl-C; to go on, try: vega code --resume s\n" in err

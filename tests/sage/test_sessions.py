@@ -111,7 +111,7 @@ def test_undo_to_a_turn(tmp_path: Path) -> None:
 
 def test_a_killed_turn_is_one_turn_with_what_went_on(tmp_path: Path) -> None:
     """It was recorded in two parts, and both are taken back at once."""
-    slow = calls(("shell", {"command": "echo ran > ran.txt; sleep 1"}))
+    slow = calls(("shell", {"command": "echo ran > ran.txt; sleep 60"}))
     script = [calls(EDIT), slow, calls(("write", {"path": "b", "content": "b"})), "Done."]
     with scene(tmp_path, script) as it:
         (it.folder / "a.py").write_text(SOURCE)

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from tests.patience import shell_until
 from tests.sage.scene import calls, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageText, SageToolOutput, context_share, export_session
@@ -59,7 +60,7 @@ def test_a_turn_may_spend_what_its_session_has(tmp_path: Path) -> None:
 async def test_what_a_command_says_is_told_while_it_runs(tmp_path: Path) -> None:
     """It would wait for ever: only who hears its first words lets it go on. Of a command that says
     much the last is told, and how many lines there were; the record of the session is as before."""
-    slow = "echo first; until [ -e go ]; do sleep 0.05; done; seq 1 50000"
+    slow = f"echo first; {shell_until('[ -e go ]')}; seq 1 50000"
     with scene(tmp_path, [calls(("shell", {"command": slow})), "Done."]) as it, it.inside():
         heard: list[SageToolOutput] = []
         async with SageAgent() as sage:
@@ -74,7 +75,7 @@ async def test_what_a_command_says_is_told_while_it_runs(tmp_path: Path) -> None
 
 
 async def test_output_of_a_sub_agent_names_its_task(tmp_path: Path) -> None:
-    slow = "echo first; until [ -e go ]; do sleep 0.05; done"
+    slow = f"echo first; {shell_until('[ -e go ]')}"
     script = {
         "look": [calls(("shell", {"command": slow})), "Seen."],
         "Go": [calls(("task", {"agent": "work", "prompt": "look"})), "Done."],

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, shell_until, until
 from tests.sage.scene import Scene, calls, scene
 from vegakit.control import Question
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan
@@ -627,7 +627,7 @@ def test_a_job_runs_beside_and_is_read_and_stopped(tmp_path: Path) -> None:
     """While it runs other commands do, too. What it wrote while no other tool ran may be the
     person's: it is kept, named at the end of the turn and by undo, and taken back if asked."""
     script = [
-        background("echo one; echo $$ > made; until [ -f go ]; do sleep 0.05; done; echo two; cat"),
+        background(f"echo one; echo $$ > made; {shell_until('[ -f go ]')}; echo two; cat"),
         job("read"),
         calls(("shell", {"command": "touch go"})),
         job("read"),
@@ -667,7 +667,7 @@ def test_a_job_runs_beside_and_is_read_and_stopped(tmp_path: Path) -> None:
 async def test_no_job_outlives_its_turn(tmp_path: Path, *, is_killed: bool) -> None:
     """Nor vega itself, when that is killed."""
     mark = f"mark-{tmp_path.name}-{os.getpid()}"
-    hold = calls(("shell", {"command": "until [ -f began ]; do sleep 0.05; done"}))
+    hold = calls(("shell", {"command": shell_until("[ -f began ]")}))
     last = calls(("shell", {"command": "sleep 100"})) if is_killed else "Done."
     script = [background(f"touch began; sleep 100; echo {mark}"), hold, last, "Done."]
     with scene(tmp_path, script) as it:

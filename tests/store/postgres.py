@@ -1,18 +1,15 @@
 """A schema of its own for each test, on the PostgreSQL server that the tests share."""
 
-import asyncio
 import os
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from tests.patience import PATIENCE_S
-
-__all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "until", "url_of", "waits"]
+__all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "url_of", "waits"]
 
 DSN = os.environ.get("VEGA_TEST_POSTGRES", "host=127.0.0.1 port=5432 dbname=test")
 
@@ -59,9 +56,3 @@ def waits(schema: str) -> bool:
     query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = %s"
     with connected() as server:
         return bool(server.execute(query, (schema, "Lock")).fetchall())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110  (the server has no event for it)
-            await asyncio.sleep(0.01)

@@ -3,7 +3,6 @@
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.kernel.web import free_port
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 __all__ = ["RedisServer", "redis_server"]
 
@@ -43,11 +42,9 @@ class RedisServer:
         self._process = subprocess.Popen(
             [binary, *options, *kept, *cluster], stdout=subprocess.DEVNULL
         )
-        until = time.monotonic() + PATIENCE_S
-        while not self._answers():
-            assert self._process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        process = self._process
+        wait_until(lambda: self._answers() or process.poll() is not None)
+        assert process.poll() is None
 
     def _answers(self) -> bool:
         try:

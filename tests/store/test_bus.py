@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.kernel.web import free_port
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, turns, until
 from tests.store.redis_server import RedisServer, redis_server
 from vegakit.concurrency import SteadyClock, cancel_all
 from vegakit.errors import SettingsError, StoreError
@@ -131,9 +131,7 @@ async def test_topics_of_a_tenant_are_bounded_until_they_are_forgotten(
         assert await bus.publish(A, "v", b"1") is None
         assert await bus.publish(B, "v", b"1") is not None
         for topic in ("v", "t"):  # the first may be taken before both of the old ones are forgotten
-            async with asyncio.timeout(PATIENCE_S):
-                while await bus.publish(A, topic, b"3") is None:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+            await until(lambda topic=topic: bus.publish(A, topic, b"3"))
         page = await bus.read(A, "t", first)
         assert bodies(page) == [b"3"]
         assert page.messages[0].is_cut, "nobody knows any more what was published in between"
@@ -156,7 +154,7 @@ async def test_a_bell_rings_on_every_server_for_its_place_only(
                 for bell in (topic, records, apart, quiet):
                     await asyncio.wait_for(bell.wait(far), PATIENCE_S)
             waiting = asyncio.ensure_future(topic.wait(far))
-            await asyncio.sleep(0.01)
+            await turns(5)
             await one.publish(A, "t", b"1")
             await asyncio.wait_for(waiting, PATIENCE_S)
             one.ring(A)
@@ -250,7 +248,7 @@ async def test_nothing_goes_on_after_a_close(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         async with aclosing(RedisBus(server.url, CLOCK)) as bus:
             reader = asyncio.create_task(bus.read(A, "t", None))
-            await asyncio.sleep(0.001)
+            await turns(3)
             await cancel_all([reader])
         assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.patience import PATIENCE_S
-from tests.store.postgres import DSN, connected, dsn_of, until, waits
+from tests.patience import PATIENCE_S, until
+from tests.store.postgres import DSN, connected, dsn_of, waits
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule

@@ -4,7 +4,6 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, aclosing
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 from campaigns.money_caps import CAP, FITTING, PROCESSES, ROOT
 
+from tests.patience import wait_until
 from tests.store.postgres import DSN, asked, connected
 from tests.store.postgres_process import AT_ONCE, MOVES, ROOTS
 from tests.store.spender import LEASE_MS
@@ -82,12 +82,15 @@ def most_taken(schema: str, processes: "list[subprocess.Popen[str]]") -> tuple[i
     most = samples = 0
     query = f'SELECT settled + reserved FROM "{schema}".scopes'
     with connected() as server:
-        are_done = False
-        while not are_done:
+
+        def look() -> bool:
+            nonlocal most, samples
             are_done = all(process.poll() is not None for process in processes)
             (taken,) = server.execute(query.encode()).fetchone() or (0,)
             most, samples = max(most, taken), samples + 1
-            time.sleep(0.005)
+            return are_done
+
+        wait_until(look, 100)
     return most, samples
 
 

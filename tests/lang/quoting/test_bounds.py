@@ -1,7 +1,5 @@
 """What a quote says of single constructs, in sends, each of which is counted once."""
 
-import time
-
 import pytest
 
 from tests.lang.quoting.faults import ALWAYS_THE_MOST, ONE_BRANCH_FOR_BOTH
@@ -256,10 +254,8 @@ def test_no_number_of_a_quote_is_longer_than_64_bits(body: str) -> None:
 
 
 def test_a_number_that_squares_itself_is_quoted_at_once() -> None:
-    """It took minutes, and no count of steps ended it."""
-    began = time.process_time()
+    """It took minutes, more than any test is given, and no count of steps ended it."""
     assert of('let n = 3; for i in range(24) { n = n * n; } A <- "x";').calls == 1
-    assert time.process_time() - began < 0.5
 
 
 def test_what_is_too_much_to_be_counted_says_where() -> None:

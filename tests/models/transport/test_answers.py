@@ -18,7 +18,7 @@ from tests.models.transport.servers import (
     stream,
     talk,
 )
-from tests.patience import until
+from tests.patience import run_skipping, skip, turns, until
 from vegakit.providers.answer import HttpAnswer
 from vegakit.providers.transport import ConnectionPool
 
@@ -237,7 +237,7 @@ def test_a_slow_reader_holds_the_server_back() -> None:
             before = -1
             while sent > before:
                 before = sent
-                await asyncio.sleep(0.2)
+                await turns(200)
             assert answer.buffered <= 1 << 19
             held = sent
             total = 0
@@ -253,11 +253,11 @@ def test_a_slow_reader_holds_the_server_back() -> None:
 
 def test_the_reader_takes_his_time() -> None:
     """A deadline covers the waiting for the server, not what the reader does between pieces."""
-    hasty = PATIENT.__class__(5, 5, 5, 0.3)
+    hasty, is_reading = PATIENT.__class__(500, 500, 500, 30), asyncio.Event()
 
     async def script(peer: Peer) -> None:
         await peer.answer(CHUNKED, b"1\r\na\r\n")
-        await asyncio.sleep(0.1)
+        await is_reading.wait()
         await peer.say(b"1\r\nb\r\n0\r\n\r\n")
 
     async def run() -> list[bytes]:
@@ -268,12 +268,13 @@ def test_the_reader_takes_his_time() -> None:
             pool.post(server.url, HEADERS, BODY, hasty) as answer,
         ):
             async for piece in answer.pieces():
-                await asyncio.sleep(0.5)
+                await skip(50)
+                is_reading.set()
                 pieces.append(piece)
         pool.close()
         return pieces
 
-    assert asyncio.run(run()) == [b"a", b"b"]
+    assert run_skipping(run()) == [b"a", b"b"]
 
 
 def test_sixty_four_streams_at_once() -> None:
@@ -283,7 +284,6 @@ def test_sixty_four_streams_at_once() -> None:
         await peer.say(CHUNKED)
         for n in range(20):
             await peer.say(b"%x\r\n%b.%03d \r\n" % (len(number) + 5, number, n))
-            await asyncio.sleep(0.005)
         await peer.say(b"0\r\n\r\n")
 
     async def run() -> None:
@@ -365,7 +365,7 @@ def test_two_readers_of_one_answer_are_a_mistake() -> None:
             ConnectionPool().post(server.url, HEADERS, BODY, PATIENT) as answer,
         ):
             first = asyncio.create_task(answer.read())
-            await asyncio.sleep(0.01)
+            await turns(5)
             with pytest.raises(RuntimeError, match="one reader"):
                 await answer.read()
             first.cancel()

@@ -23,6 +23,7 @@ from tests.models.transport.servers import (
     serving,
     stream,
 )
+from tests.patience import run_skipping, skip, turns
 from vegakit.providers.answer import BrokenError, Deadlines, RequestStage
 from vegakit.providers.transport import ConnectionPool, tls_context
 from vegakit.testing.provider.server import Provider
@@ -126,7 +127,7 @@ def test_an_encrypted_answer_is_cut_off(said: bytes, stage: RequestStage, how: s
     async def script(peer: Peer) -> None:
         await peer.answer(said)
         if how == "reset":
-            await asyncio.sleep(0.05)
+            await turns(20)
             peer.reset()
 
     async def run() -> BrokenError:
@@ -143,25 +144,30 @@ def test_the_writing_has_its_deadline_under_encryption(reads: str) -> None:
     that is written in time leaves the answer its own deadline."""
 
     async def script(peer: Peer) -> None:
-        await peer.reader.read(1000)
+        head = await peer.reader.readuntil(b"\r\n\r\n")
         transport = peer.writer.transport
         transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
-        await asyncio.sleep(0.1)
         if reads == "never":
-            await asyncio.sleep(20)
+            await skip(41)
+            await asyncio.Event().wait()
+        await turns(50)
         transport.resume_reading()  # pyright: ignore[reportAttributeAccessIssue]
+        assert b"12000000" in head
+        await peer.reader.readexactly(12_000_000)
+        await skip(41)  # under TLS it is only seen then that all is written
+        await skip(21)
         await peer.gone()
 
     async def run() -> BrokenError:
         async with serving(script, tls=certificates().server) as server:
             pool = ConnectionPool(tls=certificates().client)
-            deadlines = Deadlines(5, 0.4 if reads == "never" else 2, 0.2, 5)
+            deadlines = Deadlines(6_000, 40, 20, 6_000)
             with pytest.raises(BrokenError) as caught:
                 async with pool.post(server.url, HEADERS, bytes(12_000_000), deadlines):
                     pass
         return caught.value
 
-    error = asyncio.run(run())
+    error = run_skipping(run())
     stage = RequestStage.WRITE if reads == "never" else RequestStage.FIRST_BYTE
     assert (error.stage, error.timed_out) == (stage, True)
 

@@ -1,7 +1,6 @@
 """Finding processes by a mark in their arguments, and starting some that carry it."""
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,13 +53,11 @@ def _arguments() -> dict[int, str]:
 
 
 def comes_true(fact: Callable[[], bool], within_s: float | None = None) -> bool:
-    """Looks until it is so: the death of a process we are no parent of tells nobody."""
-    deadline = time.monotonic() + (within_s or patience.PATIENCE_S)
-    while not fact():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    """Whether it was so in time: the death of a process we are no parent of tells nobody."""
+    try:
+        return patience.wait_until(fact, within_s)
+    except TimeoutError:
+        return False
 
 
 async def start_up(children: Children, mark: str, shape: str, owner: str = "a") -> ChildProcess:

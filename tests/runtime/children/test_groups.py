@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import shell_until
 from tests.runtime.children.processes import comes_true, parent_of
 from vegakit.child_process.children import Children
 from vegakit.child_process.launcher.child_supervisor import Groups
@@ -79,7 +80,7 @@ async def test_a_command_is_killed_before_its_warden() -> None:
     """When the memory of their group is used up: so somebody is left to end the rest."""
     async with nursery() as (children, folder):
         above = "/proc/$PPID/oom_score_adj"
-        settled = f"until [ $(cat {above}) = 0 ]; do sleep 0.01; done"
+        settled = shell_until(f"[ $(cat {above}) = 0 ]")
         said = await say(children, folder, f"cat /proc/self/oom_score_adj; {settled}; cat {above}")
         assert said == "500\n0\n"
 

@@ -41,16 +41,16 @@ def test_a_killed_runtime_leaves_no_orphans(mark: str) -> None:
 def test_a_fork_of_the_runtime_keeps_nothing_alive(mark: str) -> None:
     """A worker of `multiprocessing` holds copies of our descriptors; the death counts, not they."""
     script = f"""
-import asyncio, os, time
+import asyncio, os, signal
 from tests.runtime.children.processes import start_up
 from vegakit.concurrency import SteadyClock
 from vegakit.child_process import Children
 async def main():
     child = await start_up(Children(SteadyClock()), "{mark}", "alone")
     if os.fork() == 0:
-        time.sleep(60)
+        signal.pause()
     print(child.pid, flush=True)
-    time.sleep(60)
+    signal.pause()
 asyncio.run(main())
 """
     command = [sys.executable, "-c", script]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, pass_virtual_time, until
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
 from vegakit.config import CutOffTools, ResumeTarget, load, resume_variables
 from vegakit.errors import InvalidRuleError, ToolCutOff
@@ -119,7 +119,7 @@ def test_a_person_may_take_longer_than_a_tool() -> None:
         async with Runtime(mode="ask", clock=VirtualClock()) as rt:
             asking = asyncio.ensure_future(_ask(rt, buyer(shop, calls("pay", amount=3))))
             question = await next_question(rt)
-            await asyncio.sleep(0.02)
+            await pass_virtual_time(0.02)
             await rt.answer(question.id, True)
             await asking
         assert shop.paid == [3]

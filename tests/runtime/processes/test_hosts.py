@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tests.patience import pass_virtual_time
 from vegakit.effects import (
     AskHuman,
     CallModel,
@@ -173,9 +174,9 @@ def test_a_call_that_was_given_up_and_is_wanted_begins_when_it_has_landed() -> N
     async def perform(effect: Effect, account: Account) -> EffectOutcome:
         log.append(f"begun {effect.again}")
         try:
-            await asyncio.sleep(10)
+            await pass_virtual_time(10)
         except asyncio.CancelledError:
-            await asyncio.sleep(2)
+            await pass_virtual_time(2)
             log.append(f"landed {effect.again}")
             raise
         return Answered(effect.again)
@@ -183,10 +184,10 @@ def test_a_call_that_was_given_up_and_is_wanted_begins_when_it_has_landed() -> N
     async def given_up() -> list[EffectOutcome]:
         host = LocalHost({CallTool: perform}, VirtualClock())
         host.start(effect_at(0), speculative=True)
-        await asyncio.sleep(1)
+        await pass_virtual_time(1)
         host.cancel(effect_at(0).key)
         host.start(structs.replace(effect_at(0), again=1))
-        await asyncio.sleep(1)
+        await pass_virtual_time(1)
         host.cancel(effect_at(0).key)
         host.start(structs.replace(effect_at(0), again=2))
         came: list[EffectOutcome] = []
@@ -234,7 +235,7 @@ class SlowPages(MemoryJournal):
         self.error = error
 
     async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
-        await asyncio.sleep(1)
+        await pass_virtual_time(1)
         if self.error is not None:
             raise self.error
 
@@ -245,7 +246,7 @@ def test_what_was_charged_is_told_although_it_is_cancelled_while_it_is_kept() ->
     async def cancelled_late() -> EffectOutcome:
         host = local(lambda effect: ScriptedOutcome(0, Answered("bought", Money(7))), SlowPages())
         host.start(effect_at(0))
-        await asyncio.sleep(0.5)
+        await pass_virtual_time(0.5)
         host.cancel(effect_at(0).key)
         [event] = await host.next()
         assert isinstance(event, OutcomeArrived)
@@ -274,13 +275,13 @@ def test_a_cancelled_effect_says_what_it_was_charged() -> None:
 
     async def perform(effect: Effect, account: Account) -> EffectOutcome:
         account.charged = 5
-        await asyncio.sleep(10)
+        await pass_virtual_time(10)
         return Answered(None)
 
     async def cancelled() -> EffectOutcome:
         host = LocalHost({CallTool: perform}, VirtualClock())
         host.start(effect_at(0))
-        await asyncio.sleep(1)
+        await pass_virtual_time(1)
         host.cancel(effect_at(0).key)
         [event] = await host.next()
         assert isinstance(event, OutcomeArrived)

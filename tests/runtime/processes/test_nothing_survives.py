@@ -105,7 +105,7 @@ async def main():
         standing.append(child)
         if len(standing) == {AGENTS}:
             print("up", flush=True)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     standing = []
     async with Runtime() as rt:

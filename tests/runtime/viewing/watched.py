@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.patience import until
+from tests.patience import turns, until
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.host import Agent, Child, Reducer, Supervisor
 from vegakit.program import Respond, SendAfter
@@ -36,8 +36,7 @@ async def stubborn(message: Any) -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        for _ in range(3):
-            await asyncio.sleep(0.01)
+        await turns(100)
 
 
 class Stalling(ScriptedModel):

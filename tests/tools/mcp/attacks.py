@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.tools.mcp.stage import ANY, described, staged
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.config import load
@@ -56,10 +57,9 @@ async def ended_by(folder: Path, name: str, **given: Any) -> str:
     """Why the server was ended, soon and within memory; the next call finds a new one."""
     async with staged(folder) as stage:
         await stage.tools()
-        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with pytest.raises(VegaError) as ended:
-            await stage.call(name, **given)
-        assert time.monotonic() - began < 60
+            await asyncio.wait_for(stage.call(name, **given), 2 * PATIENCE_S)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
         assert "echo" in await stage.call("echo")
     return str(ended.value)
@@ -213,13 +213,17 @@ async def resource_outside(folder: Path) -> None:
 
 @attack("mcp-017")
 async def resource_template(folder: Path) -> None:
-    link = {"type": "resource_link", "name": "x", "uri": "file:///{path}" + "/../{a*}" * 20_000}
+    seen, costs = "", list[float]()
     async with staged(folder) as stage:
         await stage.tools()
-        began = time.process_time()
-        seen = await stage.call("result", result={"content": [link]})
-        assert time.process_time() - began < 10
+        for size in (2_500, 20_000):
+            uri = "file:///{path}" + "/../{a*}" * size
+            link = {"type": "resource_link", "name": "x", "uri": uri}
+            began = time.process_time()
+            seen = await stage.call("result", result={"content": [link]})
+            costs.append(time.process_time() - began)
     assert "cut here" in seen
+    assert costs[1] < 24 * max(costs[0], 0.02), "it grows with the square of the address"
 
 
 @attack("mcp-018")

@@ -6,9 +6,9 @@ function `NAME` here does; one that is not here says what it was given.
 
 import json
 import os
+import signal
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,11 @@ def die(_: Json) -> Json:
 
 
 def sleep(given: Json) -> Json:
-    time.sleep(given.get("s", 600))
+    """For ever, or until somebody has opened this pipe to write, and closed it."""
+    if pipe := given.get("pipe"):
+        Path(pipe).read_bytes()
+    else:
+        signal.pause()
     return text("slept")
 
 

@@ -1,14 +1,17 @@
 """A server that is a command, in real bubblewrap: what it may do, and what becomes of it."""
 
 import asyncio
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from tests.patience import until
 from tests.runtime.children.processes import comes_true, runs
-from tests.tools.mcp.stage import COMMAND, PYTHON, furnished, staged
+from tests.tools.mcp.stage import COMMAND, PYTHON, Stage, furnished, staged
 from vegakit.errors import CapabilityDenied, Timeout, ToolFailed, UserError, WorldError
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedModel
@@ -147,7 +150,21 @@ async def test_a_call_that_takes_too_long(tmp_path: Path) -> None:
     """The server lives on, and so does the next call of a server that does one at a time."""
     async with staged(tmp_path, timeout=0.2) as stage:
         with pytest.raises(Timeout, match=r"within 0\.2 s"):
-            await stage.call("sleep", s=30)
+            await stage.call("sleep")
+
+
+async def asleep(stage: Stage, folder: Path) -> tuple["asyncio.Future[str]", IO[bytes]]:
+    """A call whose server does nothing else until the pipe is closed."""
+    pipe = folder / "home/pipe"
+    os.mkfifo(pipe)
+    calling = asyncio.ensure_future(stage.call("sleep", pipe=str(pipe)))
+
+    def opened() -> IO[bytes] | None:
+        with suppress(OSError):  # there is nobody who reads it yet
+            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+        return None
+
+    return calling, await until(opened)
 
 
 async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
@@ -155,10 +172,10 @@ async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.tools()
         before = len(asyncio.all_tasks())
-        calling = asyncio.ensure_future(stage.call("sleep", s=2))
-        await asyncio.wait([calling], timeout=0.05)
-        calling.cancel()
-        await asyncio.wait([calling])
+        calling, pipe = await asleep(stage, tmp_path)
+        with pipe:
+            calling.cancel()
+            await asyncio.wait([calling])
         assert calling.cancelled()
         assert "['echo', {}]" in await stage.call("echo")
         await until(lambda: len(asyncio.all_tasks()) == before)
@@ -185,9 +202,8 @@ async def test_a_server_that_does_not_read_is_ended(
     monkeypatch.setattr(streams, "_WRITE_S", 1.0)
     async with staged(tmp_path) as stage:
         await stage.tools()
-        sleeping = asyncio.ensure_future(stage.call("sleep"))
-        await asyncio.wait([sleeping], timeout=0.1)
-        with pytest.raises(WorldError, match="does not read what it is sent"):
+        sleeping, pipe = await asleep(stage, tmp_path)
+        with pipe, pytest.raises(WorldError, match="does not read what it is sent"):
             await stage.call("echo", word="x" * 1_000_000)
         with pytest.raises(WorldError, match="does not read what it is sent"):
             await sleeping

@@ -46,7 +46,7 @@ async def test_a_kill_of_the_tree_leaves_no_server(tmp_path: Path) -> None:
 
         async def boss(_: str) -> None:
             agents = [
-                Agent(f"a{number}", model=stuck("plain__sleep", s=600), tools=tools)
+                Agent(f"a{number}", model=stuck("plain__sleep"), tools=tools)
                 for number in range(AGENTS)
             ]
             await asyncio.gather(*(rt.spawn(agent).ask("go") for agent in agents))

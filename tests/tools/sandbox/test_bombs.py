@@ -4,11 +4,13 @@ import asyncio
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.patience import until
 from tests.runtime.children.processes import comes_true, marked
 from tests.tools.sandbox.stage import boxed
 from vegakit.errors import UserError
@@ -77,23 +79,23 @@ async def test_four_gigabytes_are_refused(tmp_path: Path) -> None:
 
 
 TWO = """
-import os, time
+import os, signal
 pid = os.fork()
 x = b"x" * (80 << 20)
-os.wait() if pid else time.sleep(30)
+os.wait() if pid else signal.pause()
 """
 SHARED = """
-import mmap, time
+import mmap, signal
 shared = mmap.mmap(-1, 160 << 20)
 for at in range(0, 160 << 20, 4096): shared[at] = 1
-time.sleep(30)
+signal.pause()
 """
 SYSTEM_V = """
-import ctypes, time
+import ctypes, signal
 libc = ctypes.CDLL(None)
 libc.shmat.restype = ctypes.c_void_p
 ctypes.memset(libc.shmat(libc.shmget(0, 160 << 20, 0o1600), None, 0), 1, 160 << 20)
-time.sleep(30)
+signal.pause()
 """
 
 
@@ -110,7 +112,7 @@ async def test_memory_is_the_whole_tree_s(script: str, tmp_path: Path) -> None:
 
 
 SOCKETS = """
-import socket, time
+import signal, socket
 listening, kept, sent = socket.create_server(("127.0.0.1", 0), backlog=100), [], 0
 for _ in range(450):
     one = socket.create_connection(listening.getsockname())
@@ -121,7 +123,7 @@ for _ in range(450):
     except BlockingIOError:
         pass
 print(sent >> 20, flush=True)
-time.sleep(20)
+signal.pause()
 """
 
 
@@ -136,7 +138,7 @@ async def test_what_waits_in_sockets_is_memory(tmp_path: Path) -> None:
 
 async def test_loopback_can_be_used(tmp_path: Path) -> None:
     """Tests of projects do."""
-    script = SOCKETS.replace("450", "3").replace("20", "0")
+    script = SOCKETS.replace("450", "3").replace("signal.pause()", "")
     async with boxed(tmp_path) as box:
         assert (await box.python(script)).exit_code == 0
 
@@ -173,7 +175,8 @@ async def test_what_commands_leave_is_counted(in_memory: Path) -> None:
     async with boxed(in_memory, SandboxLimits(left_bytes=4 * MB)) as box:
         (box.workspace / "of the person").write_bytes(b"x" * (8 * MB))
         os.utime(box.workspace / "of the person", (0, 0))
-        await asyncio.sleep(2)  # a change is noted by the second
+        changed = (box.workspace / "of the person").stat().st_ctime
+        await until(lambda: time.time() >= changed + 2)  # a change is noted by the second
     async with boxed(in_memory, SandboxLimits(left_bytes=4 * MB)) as box:
         for number in range(3):
             await box.sh(f"head -c 2M /dev/zero > {number}")
@@ -185,9 +188,9 @@ async def test_what_commands_leave_is_counted(in_memory: Path) -> None:
 
 async def test_files_are_counted(in_memory: Path) -> None:
     """While it runs and when it has ended."""
-    make = "import os\nfor n in range({}): os.mknod(str(n))\nimport time; time.sleep({})"
+    make = "import os\nfor n in range({}): os.mknod(str(n))\nimport signal; {}"
     async with boxed(in_memory, SandboxLimits(entries=1_000)) as box:
-        ran = await box.python(make.format(2_000, 30))
+        ran = await box.python(make.format(2_000, "signal.pause()"))
         assert ran.notes == ("ended: the disk lost room for more than 1000 files while it ran",)
         # How many it had made when it was ended is a matter of who was faster.
         with pytest.raises(UserError, match=r"commands have left [12],[0-9]{3} files"):
