@@ -179,10 +179,10 @@ def test_the_time_of_a_page_grows_with_its_length(mark: str) -> None:
 
 @pytest.mark.parametrize("ends", [("<svg>", "</head>"), ("<head>", "</head>"), ("<!--", "-->")])
 def test_the_time_of_elements_grows_with_their_number(ends: tuple[str, str]) -> None:
-    assert growth(lambda size: text_of_page(ends[0] * size + ends[1] * size), 150) < _MOST
+    assert growth(lambda size: text_of_page(ends[0] * size + ends[1] * size), 600) < _MOST
 
 
-@pytest.mark.parametrize("charset", sorted({*_CHARSETS, "punycode"}))
+@pytest.mark.parametrize("charset", sorted(_CHARSETS))
 def test_the_time_of_a_charset_grows_with_its_length(charset: str) -> None:
     body = b"\xff\x81a-" * 2_000
     kind = f"text/plain; charset={charset}"
