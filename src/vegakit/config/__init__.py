@@ -41,6 +41,11 @@ if TYPE_CHECKING:
         hide_secrets_of_url as hide_secrets_of_url,
         toml_of as toml_of,
     )
+    from vegakit.config.owners import (
+        may_steer as may_steer,
+        name_of_user as name_of_user,
+        stranger_of as stranger_of,
+    )
     from vegakit.config.settings import (
         CutOffTools as CutOffTools,
         ModelLimits as ModelLimits,
@@ -87,6 +92,7 @@ __getattr__, __dir__ = lazy_exports(
             "environment_proxy environment_secrets environment_variable form_of "
             "hide_secrets_of_url toml_of"
         ),
+        "owners": "may_steer name_of_user stranger_of",
         "settings": (
             "CutOffTools ModelLimits OtlpTarget ReplayTarget ResumeTarget SettingRow Settings "
             "environment_with explain has_light_background replay_target replay_variables "

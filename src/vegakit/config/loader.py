@@ -50,6 +50,7 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
+from vegakit.config.owners import may_steer, stranger_of, trust_of_owner
 from vegakit.config.settings import Settings
 from vegakit.config.tables import PriceTable, Tables
 from vegakit.errors import SettingsError, UserError
@@ -153,8 +154,7 @@ def load(
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
     layer = _user_settings(paths)
-    if (path := paths.project_file) is not None:
-        file = read_file(path)
+    if (file := _project_file(paths)) is not None:
         project = _of_file(file, SourceKind.PROJECT, paths)
         check_trust(file, names_needing_trust(project, layer), paths.config_dir)
         layer |= project
@@ -171,7 +171,7 @@ def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, Path.cwd())
     user = paths.user_file
-    if (user is not None and user.is_file()) or paths.project_file is not None:
+    if (user is not None and user.is_file()) or _project_path(paths) is not None:
         with suppress(SettingsError):
             return load(environment=variables).sockets_path
     if chosen := variables.get(variable_of(_SOCKETS)):
@@ -190,20 +190,33 @@ def trust(
     extends the coding agent."""
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
-    chosen = paths.directory / path if path else paths.project_file
+    chosen = paths.directory / path if path else _project_path(paths)
     if chosen is None:
         raise SettingsError(f"no {FILE_NAME} in {paths.directory} or above; name the file")
     whole = chosen.parent.resolve() / chosen.name
     if (extensions := extension_files(whole)) is not None:
         record_trust({one: sha256_of(one) for one in extensions}, paths.config_dir)
         return whole, [str(one.relative_to(whole.parent)) for one in extensions]
-    if whole.suffix == ".py":
+    if whole.is_dir():
+        record_trust({whole: trust_of_owner(_owner_to_trust(whole))}, paths.config_dir)
+        return whole, []
+    if whole.suffix != ".toml":
         record_trust({whole: sha256_of(whole)}, paths.config_dir)
         return whole, []
     file = read_file(whole)
     project = _of_file(file, SourceKind.PROJECT, paths)
     record_trust({file.path: file.sha256}, paths.config_dir)
     return file.path, names_needing_trust(project, _user_settings(paths))
+
+
+def _owner_to_trust(folder: Path) -> int:
+    owner = stranger_of(folder)
+    if owner is None:
+        raise SettingsError(
+            f"{folder} is a folder of yours or of root, whose files count already; to trust a file "
+            "in it, name the file"
+        )
+    return owner
 
 
 def carry_trust(source: Path, to: Path) -> None:
@@ -241,6 +254,27 @@ def check_answers_trusted(settings: Settings) -> None:
     for place, names in named.items():
         config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
         check_trust(read_file(Path(place)), names, config_dir)
+
+
+def _project_path(paths: SettingsPaths) -> Path | None:
+    """Return the nearest project file upward that may steer; the search ends at the home."""
+    for place in (paths.directory, *paths.directory.parents):
+        path = place / FILE_NAME
+        is_found = path.is_file() and path != paths.user_file
+        if is_found and may_steer(path, config_dir=paths.config_dir):
+            return path
+        if place == paths.home:
+            break
+    return None
+
+
+def _project_file(paths: SettingsPaths) -> SettingsFile | None:
+    path = _project_path(paths)
+    if path is None:
+        return None
+    file = read_file(path)
+    # The bytes that are used are looked at again: a stranger may exchange them between two looks.
+    return file if may_steer(path, file.sha256, paths.config_dir) else None
 
 
 def _user_settings(paths: SettingsPaths) -> Layer:

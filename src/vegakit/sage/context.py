@@ -2,9 +2,11 @@
 project, and which skills there are; and what of all this outlives a compaction."""
 
 import asyncio
+import hashlib
 import re
 from pathlib import Path
 
+from vegakit.config import may_steer
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.policy import Grant
 from vegakit.sage.environment import git_root
@@ -40,7 +42,7 @@ _TOLD_SKILLS = (
 async def read_instructions(folder: Path, skills: str = "") -> dict[str, str]:
     """Return what the files of instructions of a workspace say, and of the folders above it up to
     that of its git repository, the outermost first; then which `skills` there are. A file that is a
-    link, or says what another says, is left out."""
+    link, belongs to another user, or says what another says, is left out."""
     found: dict[str, str] = {}
     for place in await asyncio.to_thread(_places, folder):
         above = "../" * (len(folder.parts) - len(place.parts))
@@ -50,6 +52,9 @@ async def read_instructions(folder: Path, skills: str = "") -> dict[str, str]:
             try:
                 content = await files.read(name, size=max(0, min(_MOST_INSTRUCTIONS, room)))
             except (ToolFailed, CapabilityDenied):
+                continue
+            sha256 = hashlib.sha256(content).hexdigest()
+            if not await asyncio.to_thread(may_steer, place / name, sha256):
                 continue
             text = content.decode("utf-8", errors="replace").strip()
             if text and text not in found.values():

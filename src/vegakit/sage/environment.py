@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from vegakit.config import Settings
+from vegakit.config import Settings, may_steer
 from vegakit.errors import UserError
 from vegakit.tools import is_protected
 
@@ -66,9 +66,13 @@ def environment_notes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def git_root(folder: Path) -> Path | None:
-    """Return the folder of the repository that a workspace is in."""
-    places = (folder, *folder.parents)[:_LEVELS]
-    return next((place for place in places if os.path.lexists(place / ".git")), None)
+    """Return the folder of the repository that a workspace is in. A `.git` that another user put
+    there is none."""
+    for place in (folder, *folder.parents)[:_LEVELS]:
+        git = place / ".git"
+        if os.path.lexists(git) and may_steer(git):
+            return place
+    return None
 
 
 def _git_state(folder: Path) -> str:
