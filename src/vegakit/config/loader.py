@@ -7,9 +7,9 @@ Relative paths start at the directory of the file that names them, else at the w
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -50,7 +50,7 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
-from vegakit.config.owners import may_steer, stranger_of, trust_of_owner
+from vegakit.config.owners import may_steer, stranger_of, trust_of_owner, why_ignored
 from vegakit.config.settings import Settings
 from vegakit.config.tables import PriceTable, Tables
 from vegakit.errors import SettingsError, UserError
@@ -257,15 +257,26 @@ def check_answers_trusted(settings: Settings) -> None:
 
 
 def _project_path(paths: SettingsPaths) -> Path | None:
-    """Return the nearest project file upward that may steer; the search ends at the home."""
+    """Return the nearest project file upward that may steer; the log names those that may not."""
+    places = _project_paths(paths)
+    return next((path for path in places if may_steer(path, config_dir=paths.config_dir)), None)
+
+
+def _project_paths(paths: SettingsPaths) -> Iterator[Path]:
+    """Yield the project files from the directory upward; the search ends at the home."""
     for place in (paths.directory, *paths.directory.parents):
         path = place / FILE_NAME
-        is_found = path.is_file() and path != paths.user_file
-        if is_found and may_steer(path, config_dir=paths.config_dir):
-            return path
+        if path.is_file() and path != paths.user_file:
+            yield path
         if place == paths.home:
             break
-    return None
+
+
+def ignored_settings(directory: Path) -> list[str]:
+    """Return why project files that would be read are ignored, for whoever shows no log."""
+    paths = find_settings_paths(os.environ, directory)
+    reasons = (why_ignored(path, config_dir=paths.config_dir) for path in _project_paths(paths))
+    return list(takewhile(bool, reasons))
 
 
 def _project_file(paths: SettingsPaths) -> SettingsFile | None:

@@ -22,13 +22,29 @@ _MOST_BYTES = 1 << 20
 
 
 def may_steer(path: Path, sha256: str | None = None, config_dir: Path | None = None) -> bool:
-    """Return whether a file or folder may steer agents; warn of one that may not. Give the `sha256`
-    of what was read, where it was read already: its owner may exchange the file meanwhile."""
+    """Return whether a file or folder may steer agents. The log names one that may not, once."""
+    why = why_ignored(path, sha256, config_dir)
+    if why:
+        _warn(why)
+    return not why
+
+
+def why_ignored(path: Path, sha256: str | None = None, config_dir: Path | None = None) -> str:
+    """Return why a file or folder may not steer agents, and what to type; nothing if it may. Give
+    the `sha256` of what was read already: the owner may exchange the file meanwhile."""
     strangers = _strangers(path)
     if not strangers or _is_trusted(path, sha256, strangers, config_dir):
-        return True
-    _warn(path, min(strangers))
-    return False
+        return ""
+    user, place = min(strangers), path
+    condition = "look at it, and if you trust it"
+    if stranger_of(path.parent) == user:
+        place = path.parent
+        condition = f"if you trust all that this user puts into {place}"
+    return (
+        f"{path} is ignored: it belongs to {name_of_user(user)} and you are "
+        f"{name_of_user(os.geteuid())}, so another user would steer your agents; {condition}, "
+        f"type: vega config trust {shlex.quote(str(place))}"
+    )
 
 
 def stranger_of(path: Path) -> int | None:
@@ -85,18 +101,5 @@ def _sha256(path: Path) -> str:
 
 
 @lru_cache(maxsize=256)
-def _warn(path: Path, user: int) -> None:
-    place = path
-    condition = "look at it, and if you trust it"
-    if stranger_of(path.parent) == user:
-        place = path.parent
-        condition = f"if you trust all that this user puts into {place}"
-    _LOG.warning(
-        "%s is ignored: it belongs to %s and you are %s, so another user would steer your agents; "
-        "%s, type: vega config trust %s",
-        path,
-        name_of_user(user),
-        name_of_user(os.geteuid()),
-        condition,
-        shlex.quote(str(place)),
-    )
+def _warn(text: str) -> None:
+    _LOG.warning("%s", text)

@@ -6,10 +6,10 @@ import hashlib
 import re
 from pathlib import Path
 
-from vegakit.config import may_steer
+from vegakit.config import why_ignored
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.policy import Grant
-from vegakit.sage.environment import git_root
+from vegakit.sage.environment import git_root, ignored_git
 from vegakit.tools import Files
 
 _SYSTEM = """\
@@ -54,12 +54,20 @@ async def read_instructions(folder: Path, skills: str = "") -> dict[str, str]:
             except (ToolFailed, CapabilityDenied):
                 continue
             sha256 = hashlib.sha256(content).hexdigest()
-            if not await asyncio.to_thread(may_steer, place / name, sha256):
+            if await asyncio.to_thread(why_ignored, place / name, sha256):
                 continue
             text = content.decode("utf-8", errors="replace").strip()
             if text and text not in found.values():
                 found[f"{above}{name}"] = text
     return {**found, _SKILLS: skills} if skills else found
+
+
+def ignored_files(folder: Path) -> list[str]:
+    """Return why files of instructions, or a `.git`, of another user are ignored, and what to type.
+    It looks at the disk, so call it in a thread."""
+    paths = (place / name for place in _places(folder) for name in INSTRUCTION_FILES)
+    reasons = (why_ignored(path) for path in paths if path.is_file())
+    return [*ignored_git(folder), *filter(None, reasons)]
 
 
 def _places(folder: Path) -> list[Path]:

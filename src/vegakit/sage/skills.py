@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vegakit.config import may_steer
+from vegakit.config import why_ignored
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant, sanitise
 from vegakit.tools import Files
@@ -93,7 +93,9 @@ def _roots(folder: Path, own: Path | None, notes: list[str]) -> Iterator[tuple[P
         # What a repository links to may be anywhere; the user's own links are their own affair.
         if place.resolve() != folder.resolve() / name:
             notes.append(f"{name}: left out, since it is a link; make it a folder")
-        elif may_steer(place):
+        elif why := why_ignored(place):
+            notes.append(why)
+        else:
             yield place, False
 
 
@@ -107,7 +109,8 @@ async def _add(root: Path, skills: dict[str, Skill], notes: list[str], *, is_own
         name, place = entry.name, f"{root}/{entry.name[:80]}"
         if entry.kind == "file" or name.startswith("."):
             continue
-        if not is_own and not await asyncio.to_thread(_may_steer, root / name):
+        if not is_own and (why := await asyncio.to_thread(_why_ignored, root / name)):
+            notes.append(why)
             continue
         if len(skills) >= _MOST_SKILLS:
             notes.append(f"{root}: only {_MOST_SKILLS} skills are used; remove some")
@@ -124,8 +127,8 @@ async def _add(root: Path, skills: dict[str, Skill], notes: list[str], *, is_own
             skills[name] = found
 
 
-def _may_steer(skill: Path) -> bool:
-    return may_steer(skill) and may_steer(skill / _FILE)
+def _why_ignored(skill: Path) -> str:
+    return why_ignored(skill) or why_ignored(skill / _FILE)
 
 
 async def _read(root: Path, name: str) -> Skill | str:

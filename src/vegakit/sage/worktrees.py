@@ -18,7 +18,7 @@ from msgspec import Struct
 from vegakit.config import carry_trust, environment_with
 from vegakit.errors import UserError
 from vegakit.records import digest128
-from vegakit.sage.environment import git_root
+from vegakit.sage.environment import git_root, ignored_git
 from vegakit.sage.tools.git import GIT_OPTIONS, GIT_PROGRAMS, GIT_VARIABLES
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
@@ -111,7 +111,8 @@ def _repository(folder: Path) -> Path:
     """Return the folder of the repository itself, also from a worktree of it."""
     root = git_root(folder.resolve())
     if root is None:
-        raise UserError(f"{folder} is in no git repository, so it has no worktrees; type: git init")
+        advice = "; ".join(ignored_git(folder.resolve())) or "type: git init"
+        raise UserError(f"{folder} is in no git repository, so it has no worktrees; {advice}")
     named = _git(root, "config", "--local", "--no-includes", "--list", "--name-only", "-z").stdout
     if found := [key for key in named.split("\0") if GIT_PROGRAMS.fullmatch(key)]:
         raise UserError(
