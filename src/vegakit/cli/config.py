@@ -33,7 +33,9 @@ def config_command(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.action == "trust":
         path, names = trust(chosen.file)
-        print(f"{path} is trusted as it is now; {_does(path, names)}")
+        is_owner = path.is_dir() and extension_files(path) is None
+        extent = "with its owner" if is_owner else "as it is now"
+        print(f"{path} is trusted {extent}; {_does(path, names)}")
     elif chosen.action == "schema":
         print_json(config_schema())
     else:
@@ -50,8 +52,12 @@ def _does(path: Path, names: Sequence[str]) -> str:
     """Return what a file that is trusted now does."""
     if extension_files(path) is not None:
         return f"vega code uses {', '.join(names) or 'no file of it: there is none'}"
+    if path.is_dir():
+        return "files of its owner in it count as your own, also new and changed ones"
     if path.suffix == ".py":
         return "vega run and vega test load it"
+    if path.suffix != ".toml":
+        return "it counts as your own file"
     return f"it sets {', '.join(names) or 'nothing that needs it'}"
 
 
@@ -63,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", metavar="[trust | schema]")
     trusting = actions.add_parser(
         "trust",
-        help="trust a project's vega.toml, a program in Python, or what in .vega extends vega "
-        "code, as it is now",
+        help="trust a project's vega.toml, a program in Python, what in .vega extends vega code, "
+        "or a file of another user, as it is now; or another user's folder",
     )
     trusting.add_argument("file", nargs="?", type=Path, help="the nearest one if not given")
     actions.add_parser("schema", help="print the JSON Schema of vega.toml")
@@ -147,6 +153,21 @@ until you have read the file and typed `vega config trust`. This records the pat
 that exact file in your own directory; when the file changes, you are asked again. A program in
 Python that runs code as soon as it is loaded (`vega explain` shows it) needs the same before
 `vega run` and `vega test`: `vega config trust program.py`.
+
+## Files of other users
+
+Vega reads `vega.toml`, `AGENTS.md`, `CLAUDE.md`, `GEMINI.md`, skills and `.git` only if they belong
+to you or to root. In a folder that several users write to, such as `/tmp`, another user could
+otherwise choose the model of your agent and instruct it. Vega ignores such a file and prints a
+warning with the file, its owner, and the command that trusts it:
+
+- `vega config trust FILE` trusts this file with this content, whoever owns it.
+- `vega config trust FOLDER` trusts the owner of the folder: every file of this user in the folder
+  counts as yours, with any content. Use this in a container where you are root and the project
+  belongs to another user.
+
+A link needs both owners: its own, and the owner of the file that it leads to. Windows has no such
+owners, so Vega checks nothing there. Your own settings file is read whoever owns it.
 
 ## What holds by default
 

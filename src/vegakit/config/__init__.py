@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         check_answers_trusted as check_answers_trusted,
         check_code_trusted as check_code_trusted,
         default_toml as default_toml,
+        ignored_settings as ignored_settings,
         load as load,
         sockets_dir as sockets_dir,
         trust as trust,
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
         form_of as form_of,
         hide_secrets_of_url as hide_secrets_of_url,
         toml_of as toml_of,
+    )
+    from vegakit.config.owners import (
+        may_steer as may_steer,
+        name_of_user as name_of_user,
+        why_ignored as why_ignored,
     )
     from vegakit.config.settings import (
         CutOffTools as CutOffTools,
@@ -81,14 +87,15 @@ __getattr__, __dir__ = lazy_exports(
             "user_config_dir user_data_dir"
         ),
         "loader": (
-            "carry_trust check_answers_trusted check_code_trusted default_toml load sockets_dir "
-            "trust user_budget"
+            "carry_trust check_answers_trusted check_code_trusted default_toml ignored_settings "
+            "load sockets_dir trust user_budget"
         ),
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
             "environment_proxy environment_secrets environment_variable form_of "
             "hide_secrets_of_url toml_of"
         ),
+        "owners": "may_steer name_of_user why_ignored",
         "settings": (
             "CutOffTools ModelLimits OtlpTarget ReplayTarget ResumeTarget SettingRow Settings "
             "UserBudget environment_with explain has_light_background replay_target "

@@ -81,17 +81,6 @@ class SettingsPaths(Struct, frozen=True):
         """Return the user's own file; None without a home."""
         return self.config_dir and self.config_dir / FILE_NAME
 
-    @property
-    def project_file(self) -> Path | None:
-        """Return the nearest project file upward; the search ends at the home directory."""
-        for place in (self.directory, *self.directory.parents):
-            file = place / FILE_NAME
-            if file.is_file() and file != self.user_file:
-                return file
-            if place == self.home:
-                break
-        return None
-
 
 def user_data_dir(environment: Mapping[str, str] | None = None) -> Path:
     """Return where this user's data is kept when no settings are loaded, as for a plain
@@ -164,10 +153,10 @@ _TOML_RULE = 'correct that place: text stands in quotes, such as default = "$5"'
 
 
 def sha256_of(path: Path) -> str:
-    """Return the hash of a file's text, as a program is read."""
+    """Return the hash of a file's bytes."""
     try:
-        return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
-    except (OSError, ValueError) as error:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error}; give the path of a file") from error
 
 

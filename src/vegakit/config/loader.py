@@ -7,9 +7,9 @@ Relative paths start at the directory of the file that names them, else at the w
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +50,7 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
+from vegakit.config.owners import may_steer, stranger_of, trust_of_owner, why_ignored
 from vegakit.config.settings import Settings, UserBudget, budget_rule
 from vegakit.config.tables import BudgetTable, PriceTable, Tables
 from vegakit.errors import SettingsError, UserError
@@ -159,8 +160,7 @@ def load(
     paths = find_settings_paths(variables, directory or Path.cwd())
     layer = _user_settings(paths)
     user_rule = _user_rule(layer)
-    if (path := paths.project_file) is not None:
-        file = read_file(path)
+    if (file := _project_file(paths)) is not None:
         project = _of_file(file, SourceKind.PROJECT, paths)
         check_trust(file, names_needing_trust(project, layer), paths.config_dir)
         layer |= project
@@ -191,7 +191,7 @@ def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, Path.cwd())
     user = paths.user_file
-    if (user is not None and user.is_file()) or paths.project_file is not None:
+    if (user is not None and user.is_file()) or _project_path(paths) is not None:
         with suppress(SettingsError):
             return load(environment=variables).sockets_path
     if chosen := variables.get(variable_of(_SOCKETS)):
@@ -210,20 +210,33 @@ def trust(
     extends the coding agent."""
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
-    chosen = paths.directory / path if path else paths.project_file
+    chosen = paths.directory / path if path else _project_path(paths)
     if chosen is None:
         raise SettingsError(f"no {FILE_NAME} in {paths.directory} or above; name the file")
     whole = chosen.parent.resolve() / chosen.name
     if (extensions := extension_files(whole)) is not None:
         record_trust({one: sha256_of(one) for one in extensions}, paths.config_dir)
         return whole, [str(one.relative_to(whole.parent)) for one in extensions]
-    if whole.suffix == ".py":
+    if whole.is_dir():
+        record_trust({whole: trust_of_owner(_owner_to_trust(whole))}, paths.config_dir)
+        return whole, []
+    if whole.suffix != ".toml":
         record_trust({whole: sha256_of(whole)}, paths.config_dir)
         return whole, []
     file = read_file(whole)
     project = _of_file(file, SourceKind.PROJECT, paths)
     record_trust({file.path: file.sha256}, paths.config_dir)
     return file.path, names_needing_trust(project, _user_settings(paths))
+
+
+def _owner_to_trust(folder: Path) -> int:
+    owner = stranger_of(folder)
+    if owner is None:
+        raise SettingsError(
+            f"{folder} is a folder of yours or of root, whose files count already; to trust a file "
+            "in it, name the file"
+        )
+    return owner
 
 
 def carry_trust(source: Path, to: Path) -> None:
@@ -261,6 +274,38 @@ def check_answers_trusted(settings: Settings) -> None:
     for place, names in named.items():
         config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
         check_trust(read_file(Path(place)), names, config_dir)
+
+
+def _project_path(paths: SettingsPaths) -> Path | None:
+    """Return the nearest project file upward that may steer; the log names those that may not."""
+    places = _project_paths(paths)
+    return next((path for path in places if may_steer(path, config_dir=paths.config_dir)), None)
+
+
+def _project_paths(paths: SettingsPaths) -> Iterator[Path]:
+    """Yield the project files from the directory upward; the search ends at the home."""
+    for place in (paths.directory, *paths.directory.parents):
+        path = place / FILE_NAME
+        if path.is_file() and path != paths.user_file:
+            yield path
+        if place == paths.home:
+            break
+
+
+def ignored_settings(directory: Path) -> list[str]:
+    """Return why project files that would be read are ignored, for whoever shows no log."""
+    paths = find_settings_paths(os.environ, directory)
+    reasons = (why_ignored(path, config_dir=paths.config_dir) for path in _project_paths(paths))
+    return list(takewhile(bool, reasons))
+
+
+def _project_file(paths: SettingsPaths) -> SettingsFile | None:
+    path = _project_path(paths)
+    if path is None:
+        return None
+    file = read_file(path)
+    # The bytes that are used are looked at again: a stranger may exchange them between two looks.
+    return file if may_steer(path, file.sha256, paths.config_dir) else None
 
 
 def _user_settings(paths: SettingsPaths) -> Layer:

@@ -11,12 +11,13 @@ left who would free money, and waiting on would be for ever.
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 from vegakit.concurrency import wait_first
 from vegakit.errors import StoreError
 from vegakit.ids import ScopeId
 from vegakit.money import Money
-from vegakit.policy import format_wait
+from vegakit.policy import ScopeRules, format_wait
 from vegakit.ports import Clock, Ledger
 
 _POLL_MS = 50
@@ -32,6 +33,14 @@ class _Line:
         self.turns: deque[asyncio.Event] = deque()
         self.figures: tuple[int, int] | None = None
         self.moved_ms = 0
+
+
+class _Wanted(NamedTuple):
+    """What a call waits for: an amount in a budget, by the rules that it is held against."""
+
+    scope: ScopeId
+    amount: Money
+    rules: ScopeRules
 
 
 class BudgetWaits:
@@ -50,16 +59,24 @@ class BudgetWaits:
         self._settled = asyncio.Event()
 
     async def wait(
-        self, scope: ScopeId, amount: Money, *, limit_ms: int, deadline_ms: int | None
+        self,
+        scope: ScopeId,
+        amount: Money,
+        *,
+        rules: ScopeRules,
+        limit_ms: int,
+        deadline_ms: int | None,
     ) -> str:
-        """Wait until a budget may have room for an amount, and return nothing. Return why the call
+        """Wait until a budget may have room for an amount by the rules of the call, and return
+        nothing. Return why the call
         has waited long enough if its deadline comes first, or nothing moves for `limit_ms`."""
         line = self._lines.setdefault(scope, _Line())
         turn = asyncio.Event()
         line.turns.append(turn)
         line.turns[0].set()
         try:
-            return await self._in_line(line, turn, scope, amount, limit_ms, deadline_ms)
+            wanted = _Wanted(scope, amount, rules)
+            return await self._in_line(line, turn, wanted, limit_ms, deadline_ms)
         finally:
             line.turns.remove(turn)
             if line.turns:
@@ -71,14 +88,13 @@ class BudgetWaits:
         self,
         line: _Line,
         turn: asyncio.Event,
-        scope: ScopeId,
-        amount: Money,
+        wanted: _Wanted,
         limit_ms: int,
         deadline_ms: int | None,
     ) -> str:
         joined_ms = self._clock.now()
         while True:
-            if turn.is_set() and await self._may_fit(line, scope, amount):
+            if turn.is_set() and await self._may_fit(line, wanted):
                 return ""
             now = self._clock.now()
             patient_until = max(joined_ms, line.moved_ms) + limit_ms
@@ -93,18 +109,21 @@ class BudgetWaits:
             else:
                 await wait_first(turn.wait(), self._clock.wait_until(until))
 
-    async def _may_fit(self, line: _Line, scope: ScopeId, amount: Money) -> bool:
+    async def _may_fit(self, line: _Line, wanted: _Wanted) -> bool:
         """Return whether it is worth asking the ledger for the amount: it fits, or never will."""
         now = self._clock.now()
         try:
-            found = await self._ledger.scope(scope, now)
+            scope = await self._ledger.scope(wanted.scope, now)
         except StoreError:
             return False
-        if found is None or found.fits(amount, now):
+        if scope is None:
             return True
-        figures = found.settled, found.reserved
+        rule = scope.rule_for(wanted.rules.get(wanted.scope))
+        if scope.fits(wanted.amount, now, rule):
+            return True
+        figures = scope.settled, scope.reserved
         if figures != line.figures:
             line.figures = figures
             line.moved_ms = now
-        short = found.short(scope, amount)
+        short = scope.short(wanted.scope, wanted.amount, rule)
         return short is None or short.hopeless

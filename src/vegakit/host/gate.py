@@ -527,7 +527,11 @@ class Gate:
     ) -> None:
         """Wait until there may be room; refuse the call if it has waited long enough."""
         why = await self._waits.wait(
-            short.scope, worst, limit_ms=call.budget_wait_ms, deadline_ms=call.deadline_ms
+            short.scope,
+            worst,
+            rules=call.rules,
+            limit_ms=call.budget_wait_ms,
+            deadline_ms=call.deadline_ms,
         )
         if why:
             raise self._refusal(call, worst, short, account, why)

@@ -2,12 +2,14 @@
 project, and which skills there are; and what of all this outlives a compaction."""
 
 import asyncio
+import hashlib
 import re
 from pathlib import Path
 
+from vegakit.config import why_ignored
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.policy import Grant
-from vegakit.sage.environment import git_root
+from vegakit.sage.environment import git_root, ignored_git
 from vegakit.tools import Files
 
 _SYSTEM = """\
@@ -40,7 +42,7 @@ _TOLD_SKILLS = (
 async def read_instructions(folder: Path, skills: str = "") -> dict[str, str]:
     """Return what the files of instructions of a workspace say, and of the folders above it up to
     that of its git repository, the outermost first; then which `skills` there are. A file that is a
-    link, or says what another says, is left out."""
+    link, belongs to another user, or says what another says, is left out."""
     found: dict[str, str] = {}
     for place in await asyncio.to_thread(_places, folder):
         above = "../" * (len(folder.parts) - len(place.parts))
@@ -51,10 +53,21 @@ async def read_instructions(folder: Path, skills: str = "") -> dict[str, str]:
                 content = await files.read(name, size=max(0, min(_MOST_INSTRUCTIONS, room)))
             except (ToolFailed, CapabilityDenied):
                 continue
+            sha256 = hashlib.sha256(content).hexdigest()
+            if await asyncio.to_thread(why_ignored, place / name, sha256):
+                continue
             text = content.decode("utf-8", errors="replace").strip()
             if text and text not in found.values():
                 found[f"{above}{name}"] = text
     return {**found, _SKILLS: skills} if skills else found
+
+
+def ignored_files(folder: Path) -> list[str]:
+    """Return why files of instructions, or a `.git`, of another user are ignored, and what to type.
+    It looks at the disk, so call it in a thread."""
+    paths = (place / name for place in _places(folder) for name in INSTRUCTION_FILES)
+    reasons = (why_ignored(path) for path in paths if path.is_file())
+    return [*ignored_git(folder), *filter(None, reasons)]
 
 
 def _places(folder: Path) -> list[Path]:

@@ -10,11 +10,12 @@ which an agent could change what its person allowed.
 import os
 import re
 import stat
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from vegakit.config import Settings
+from vegakit.config import Settings, why_ignored
 from vegakit.errors import UserError
 from vegakit.tools import is_protected
 
@@ -66,9 +67,21 @@ def environment_notes(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def git_root(folder: Path) -> Path | None:
-    """Return the folder of the repository that a workspace is in."""
+    """Return the folder of the repository that a workspace is in. A `.git` that another user put
+    there is none."""
+    places = _places_with_git(folder)
+    return next((place for place in places if not why_ignored(place / ".git")), None)
+
+
+def ignored_git(folder: Path) -> list[str]:
+    """Return why each `.git` that is nearer than that of the repository is ignored."""
+    reasons = (why_ignored(place / ".git") for place in _places_with_git(folder))
+    return list(takewhile(bool, reasons))
+
+
+def _places_with_git(folder: Path) -> Iterator[Path]:
     places = (folder, *folder.parents)[:_LEVELS]
-    return next((place for place in places if os.path.lexists(place / ".git")), None)
+    return (place for place in places if os.path.lexists(place / ".git"))
 
 
 def _git_state(folder: Path) -> str:

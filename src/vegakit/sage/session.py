@@ -59,7 +59,7 @@ from vegakit.sage.coding_agent import (
     output_event,
     told_with,
 )
-from vegakit.sage.context import read_instructions, system_prompt
+from vegakit.sage.context import ignored_files, read_instructions, system_prompt
 from vegakit.sage.environment import check_workspace
 from vegakit.sage.events import (
     POLICIES,
@@ -168,6 +168,7 @@ class SageAgent:
         self._refused, self._last_number, self._cost = 0, 0, SageCost(None, None)
         self._told: StreamBuffer[StreamEvent[str] | SageEvent] | None = None
         self._skills, self._unbilled = SkillSet(), 0.0
+        self._ignored: list[str] = []
 
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
@@ -246,6 +247,7 @@ class SageAgent:
         run = journaled.run.program
         outputs = settings.data_path / "sage" / ProgramId(run)
         self._skills = await find_skills(self.folder, user_config_dir())
+        self._ignored = await asyncio.to_thread(ignored_files, self.folder)
         self.resumed = known is not None
         if known is not None:
             known.mode = mode
@@ -331,7 +333,7 @@ class SageAgent:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what a person should know of its context, such as skills that were left out."""
-        return (*self._skills.notes, *self._extensions.notes)
+        return (*self._ignored, *self._skills.notes, *self._extensions.notes)
 
     def commands(self) -> tuple[CommandInfo, ...]:
         """Return the commands that a prompt may begin with now: `/name words`."""

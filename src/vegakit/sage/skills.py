@@ -5,7 +5,8 @@
 
 Only names and descriptions are told at the beginning; the rest is read when it is needed, by the
 tool `read` with the path `@skill/NAME`. A skill of a repository is text of others: nothing of it
-runs unless the agent runs it, in the sandbox and with the rights of the session.
+runs unless the agent runs it, in the sandbox and with the rights of the session. A skill of another
+user of the machine is ignored.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from vegakit.config import why_ignored
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant, sanitise
 from vegakit.tools import Files
@@ -76,14 +78,14 @@ async def find_skills(folder: Path, own: Path | None) -> SkillSet:
     The user's come first: no repository puts one of the same name in their place."""
     skills: dict[str, Skill] = {}
     notes: list[str] = []
-    for root in await asyncio.to_thread(lambda: [*_roots(folder, own, notes)]):
-        await _add(root, skills, notes)
+    for root, is_own in await asyncio.to_thread(lambda: [*_roots(folder, own, notes)]):
+        await _add(root, skills, notes, is_own=is_own)
     return SkillSet(skills, tuple(notes))
 
 
-def _roots(folder: Path, own: Path | None, notes: list[str]) -> Iterator[Path]:
+def _roots(folder: Path, own: Path | None, notes: list[str]) -> Iterator[tuple[Path, bool]]:
     if own is not None and (own / "skills").is_dir():
-        yield (own / "skills").resolve()
+        yield (own / "skills").resolve(), True
     for name in SKILL_FOLDERS:
         place = folder / name
         if not place.is_dir():
@@ -91,11 +93,13 @@ def _roots(folder: Path, own: Path | None, notes: list[str]) -> Iterator[Path]:
         # What a repository links to may be anywhere; the user's own links are their own affair.
         if place.resolve() != folder.resolve() / name:
             notes.append(f"{name}: left out, since it is a link; make it a folder")
-            continue
-        yield place
+        elif why := why_ignored(place):
+            notes.append(why)
+        else:
+            yield place, False
 
 
-async def _add(root: Path, skills: dict[str, Skill], notes: list[str]) -> None:
+async def _add(root: Path, skills: dict[str, Skill], notes: list[str], *, is_own: bool) -> None:
     try:
         entries = (await Files(root, _READ).list(".")).entries
     except (ToolFailed, CapabilityDenied, LimitReached, OSError) as error:
@@ -104,6 +108,9 @@ async def _add(root: Path, skills: dict[str, Skill], notes: list[str]) -> None:
     for entry in sorted(entries, key=lambda one: one.name):
         name, place = entry.name, f"{root}/{entry.name[:80]}"
         if entry.kind == "file" or name.startswith("."):
+            continue
+        if not is_own and (why := await asyncio.to_thread(_why_ignored, root / name)):
+            notes.append(why)
             continue
         if len(skills) >= _MOST_SKILLS:
             notes.append(f"{root}: only {_MOST_SKILLS} skills are used; remove some")
@@ -118,6 +125,10 @@ async def _add(root: Path, skills: dict[str, Skill], notes: list[str]) -> None:
             )
         else:
             skills[name] = found
+
+
+def _why_ignored(skill: Path) -> str:
+    return why_ignored(skill) or why_ignored(skill / _FILE)
 
 
 async def _read(root: Path, name: str) -> Skill | str:

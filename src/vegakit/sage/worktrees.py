@@ -27,7 +27,7 @@ from vegakit.config import carry_trust
 from vegakit.errors import UserError
 from vegakit.policy import sanitise
 from vegakit.records import digest128
-from vegakit.sage.environment import git_root, small_file
+from vegakit.sage.environment import git_root, ignored_git, small_file
 from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
 from vegakit.tools import run_confined
 
@@ -154,7 +154,8 @@ def _repository(folder: Path, data: Path) -> _Repository:
     """Return the repository of a folder, also from a worktree of it."""
     start = git_root(folder.resolve())
     if start is None:
-        raise UserError(f"{folder} is in no git repository, so it has no worktrees; type: git init")
+        advice = "; ".join(ignored_git(folder.resolve())) or "type: git init"
+        raise UserError(f"{folder} is in no git repository, so it has no worktrees; {advice}")
     root = _common_folder(start).parent
     place = data / "worktrees" / f"{root.name[:40]}-{digest128(str(root))[:8]}"
     repository = _Repository(root, place.resolve())

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vegakit.config import may_steer
 from vegakit.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def project_root(path: Path) -> Path:
     """The nearest folder above that looks like a project's, or else the file's own."""
     here = path.resolve().parent
     for folder in (here, *here.parents):
-        if any((folder / marker).exists() for marker in _MARKERS):
+        marks = (folder / marker for marker in _MARKERS)
+        if any(mark.exists() and may_steer(mark) for mark in marks):
             return folder
     return here
 

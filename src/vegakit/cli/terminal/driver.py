@@ -32,6 +32,7 @@ from vegakit.cli.terminal.state import (
     ViewState,
 )
 from vegakit.concurrency import SteadyClock
+from vegakit.config import ignored_settings
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
 from vegakit.host import Agent, price_of
@@ -120,7 +121,8 @@ class SessionDriver:
         on_event(self.state, opened, self.now())
         on_event(self.state, await agent.cost(), self.now())
         self._start(self.note_model())
-        for note in agent.notes:
+        # The screen hides the log.
+        for note in (*await asyncio.to_thread(ignored_settings, self.folder), *agent.notes):
             self.say(note)
         self._tell_limit(options.get("budget"))
         await self._weigh()

@@ -3,7 +3,6 @@ steps, which reaches nothing. The workspace is writable there, and there is no n
 """
 
 import asyncio
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from vegakit.errors import ToolFailed
 from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
 from vegakit.ports import CommandResult
 from vegakit.sage.tools.files import reads
+from vegakit.sage.tools.globs import compile_glob
 from vegakit.sage.tools.jobs import Jobs
 from vegakit.sage.tools.workspace import (
     COUNT,
@@ -137,11 +137,13 @@ class CommandTools:
     # Searches.
 
     async def _glob(self, given: GlobArguments) -> str:
-        fits = re.compile(_regex(given.pattern))
+        fits = compile_glob(given.pattern)
         path = self._workspace.relative(given.path)
         base = "" if path == "." else f"{path}/"
         names = await list_files(self._workspace, path)
-        found = [name for name in names if fits.fullmatch(name.removeprefix(base))]
+        found = await asyncio.to_thread(
+            lambda: [name for name in names if fits(name.removeprefix(base))]
+        )
         if not found:
             left_out = await _left_out(self._workspace, path)
             return f"no file fits {given.pattern} in {path}{left_out}"
@@ -362,26 +364,6 @@ def _place_of(line: str) -> tuple[str, int]:
     path, _, rest = line.partition(":")
     number = rest.partition(":")[0]
     return path, int(number) if number.isdigit() else 0
-
-
-def _regex(pattern: str) -> str:
-    """Return a glob as a regular expression: `**` is any number of folders, `{a,b}` one of them."""
-    made, at, depth = "", 0, 0
-    while at < len(pattern):
-        if pattern.startswith("**/", at):
-            made, at = f"{made}(?:.*/)?", at + 3
-            continue
-        if pattern.startswith("**", at):
-            made, at = f"{made}.*", at + 2
-            continue
-        character = pattern[at]
-        depth += (character == "{") - (character == "}")
-        inside = {"{": "(?:", "}": ")", ",": "|" if depth else ","}
-        made += {"*": "[^/]*", "?": "[^/]", **inside}.get(character, re.escape(character))
-        at += 1
-    if depth:
-        raise ToolFailed(f"the pattern {pattern} has a brace without its other; write {{a,b}}")
-    return made
 
 
 async def _todo(given: TodoArguments) -> str:

@@ -17,7 +17,6 @@ import hashlib
 import logging
 import shlex
 from collections.abc import Callable, Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -41,6 +40,7 @@ from vegakit.policy import (
 )
 from vegakit.ports import Tool
 from vegakit.records import digest128, to_json
+from vegakit.sage.tools.pages import read_page
 from vegakit.sage.tools.workspace import TEXT, SageTool, Workspace, spec_of
 from vegakit.sdk import Runtime
 from vegakit.tools import ToolArgumentsError, ToolRights, current_effect
@@ -133,13 +133,7 @@ class OutsideTools:
                 f"{answer.url} is {kind} ({len(answer.body):,} bytes), which is no text; fetch a "
                 "page about it, or ask the person to put it into the workspace"
             )
-        charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
-        try:
-            text = answer.body.decode(charset, errors="replace")
-        except LookupError:
-            text = answer.body.decode("utf-8", errors="replace")
-        if "html" in kind:
-            text = text_of_page(text)
+        text = await asyncio.to_thread(read_page, answer.body, kind)
         return f"{answer.url}: status {answer.status}\n{await self._workspace.capped('page', text)}"
 
 
@@ -156,49 +150,6 @@ def _gets(given: FetchArguments) -> ToolRights:
 def _rule(wanted: Fetch) -> str:
     host = wanted.host.lower()
     return host if wanted.port == _HTTPS else f"{host}:{wanted.port}"
-
-
-# A page as text: what a reader sees, without scripts and styles.
-
-
-_UNSEEN = frozenset({"script", "style", "template", "svg", "noscript", "head"})
-_BLOCKS = frozenset(
-    "p div br li ul ol tr table h1 h2 h3 h4 h5 h6 pre section article header footer dt dd".split()
-)
-
-
-class _PageText(HTMLParser):
-    """Gathers the text of a page, with a line for each block."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._unseen: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _UNSEEN:
-            self._unseen.append(tag)
-        elif tag in _BLOCKS:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._unseen:
-            del self._unseen[self._unseen.index(tag) :]
-        elif tag in _BLOCKS:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._unseen:
-            self.parts.append(data)
-
-
-def text_of_page(page: str) -> str:
-    """Return what a reader of an HTML page sees, roughly."""
-    parser = _PageText()
-    parser.feed(page)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.parts).split("\n"))
-    return "\n".join(line for line in lines if line)
 
 
 # MCP servers.

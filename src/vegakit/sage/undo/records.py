@@ -24,6 +24,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from vegakit.config import why_ignored
 from vegakit.errors import StoreError, UserError
 
 MIB = 1 << 20
@@ -243,6 +244,8 @@ def outer_git(root: Path) -> tuple[str, str]:
     same folder serves others, whose commits are not ours to take back."""
     for folder in (root, *root.parents):
         found = folder / ".git"
+        if not os.path.lexists(found) or why_ignored(found):
+            continue
         try:
             if found.is_file():
                 found = (folder / found.read_text().removeprefix("gitdir:").strip()).resolve()
