@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vegakit.config.loader import (
         carry_trust as carry_trust,
         check_answers_trusted as check_answers_trusted,
-        check_code_trusted as check_code_trusted,
+        check_python_trusted as check_python_trusted,
         default_toml as default_toml,
         load as load,
         sockets_dir as sockets_dir,
@@ -79,7 +79,7 @@ __getattr__, __dir__ = lazy_exports(
             "user_config_dir user_data_dir"
         ),
         "loader": (
-            "carry_trust check_answers_trusted check_code_trusted default_toml load sockets_dir "
+            "carry_trust check_answers_trusted check_python_trusted default_toml load sockets_dir "
             "trust"
         ),
         "names": (
