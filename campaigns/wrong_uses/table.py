@@ -99,6 +99,19 @@ subprocess.run([sys.executable, "-m", "vegakit", *words.split()])
 file = Path("two.vega")
 file.write_text(file.read_text().replace("Say one", "Say three"))
 """
+KEEPS_PYTHON = """\
+from vegakit import program, tool
+
+
+@tool(capabilities=[])
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@program
+def main() -> int:
+    return words("to be")
+"""
 PORT_TAKEN = """\
 import socket, time
 taken = socket.create_server(("127.0.0.1", 0))
@@ -259,6 +272,7 @@ SETTINGS = (
           files={"vega.toml": '[budget]\non_exceed = "explode"\n'}),
     Wrong("a project that sets where prompts go", RUN, files=HELLO_FILE | {
         "vega.toml": '[providers.anthropic]\nbase_url = "http://elsewhere.example"\n'}),
+    Wrong("Python that is not trusted", ["run", "count.py"], files={"count.py": KEEPS_PYTHON}),
     Wrong("a variable that is misspelt", ["config"], variables={"VEGA_BUDGET_DEFUALT": "$1"}),
     Wrong("a variable with a wrong value", RUN, files=HELLO_FILE,
           variables={"VEGA_BUDGET_DEFAULT": "five"}),

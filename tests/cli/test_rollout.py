@@ -20,6 +20,7 @@ from vegakit.cli import main
 from vegakit.cli.look import Look
 from vegakit.cli.rollout_page import render_status
 from vegakit.concurrency import SteadyClock
+from vegakit.config import trust
 from vegakit.contracts import (
     Evidence,
     EvidenceHistory,
@@ -88,7 +89,7 @@ asyncio.run(main())
 
 
 class Person:
-    """A person with a home and a folder, in which nothing is set up."""
+    """A person with a home and a folder, in which nothing is set up but trust in the numbers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "work"
@@ -96,6 +97,7 @@ class Person:
         (self.folder / "numbers_of.py").write_text(NUMBERS)
         passed = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         self.variables = {"HOME": str(folder), "TZ": "UTC", "OPENAI_API_KEY": "a-key", **passed}
+        self.trust("numbers_of.py")
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -117,7 +119,7 @@ class Person:
         return self.vega("rollout", *words)
 
     def trust(self, file: str) -> None:
-        assert self.vega("config", "trust", file).status == 0
+        trust(Path(file), environment=self.variables, directory=self.folder)
 
     def json(self, *words: str) -> Any:
         ended = self.rollout(*words, "--json")
@@ -284,12 +286,13 @@ def test_wrong_uses_are_told(
     """What is wrong, and what to type."""
     person = Person(tmp_path)
     (person.folder / "bad.py").write_text("def x(:\n")
-    (person.folder / "runs.py").write_text("import os\nos.getcwd()\n\ndef x(rt): ...\n")
+    (person.folder / "runs.py").write_text("def x(rt): ...\n")
     monkeypatch.chdir(person.folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("VEGA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", [*sys.path])
+    trust(Path("numbers_of.py"))
     with suppress(SystemExit):  # which ends wrong usage
         assert main(["rollout", *words]) == 1
     assert said in " ".join(capsys.readouterr().err.split())
@@ -325,6 +328,7 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
         (person.folder / "sort.py").write_text(AGENTS)
         (person.folder / "in.jsonl").write_text('"one"\n"two"\n')
         person.trust("vega.toml")
+        person.trust("sort.py")
         words = ("start", "sort.py:sort", "--inputs", "in.jsonl", "--at-once", "1")
         with person.start("-m", "vegakit", "rollout", *words) as started:
             wait_until(lambda: len(provider.requests) >= 4 or started.poll() is not None)
@@ -352,6 +356,7 @@ def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:
         (person.folder / "in.jsonl").write_text('"one"\n{"prompt": "two"}\n')
         (person.folder / "away.jsonl").write_text('"never asked"\n')
         person.trust("vega.toml")
+        person.trust("sort.py")
         started = person.rollout("start", "sort.py:sort", "--inputs", "in.jsonl")
         assert started.status == 0, started
         quoted, _, rest = started.out.partition("\n\n")

@@ -6,13 +6,23 @@ needs when it runs.
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vegakit.cli.look import Tone, count, look_of, narrower, print_json, tell_error
+from vegakit.cli.look import (
+    Look,
+    Tone,
+    count,
+    look_of,
+    narrower,
+    one_line,
+    print_json,
+    tell_error,
+)
 from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Module, as_json, render
@@ -26,7 +36,7 @@ from vegakit.sdk import (
 )
 
 if TYPE_CHECKING:
-    from vegakit.lang import Checked, LoadTimeCode, Signature
+    from vegakit.lang import Checked, Signature
     from vegakit.vesper import NodeTool
 
 
@@ -92,11 +102,25 @@ def compiled_at(path: Path) -> "tuple[Module, Path, Checked | None] | None":
     return compile_program(found.checked), found.source.root, found.checked
 
 
-def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> None:
-    """Refuse a file whose own code would run before its user trusts it."""
-    from vegakit.config import check_code_trusted
+def check_loading(path: Path, content: bytes) -> None:
+    """Refuse to load a file of Python before its user trusts it."""
+    from vegakit.config import check_python_trusted
 
-    check_code_trusted(path, text, list(map(str, code)))
+    check_python_trusted(path, content)
+
+
+def render_kept_python(found: CheckedSource, path: Path, look: Look) -> list[str]:
+    """Return the lines that tell which functions of a program stay Python, and what they need."""
+    if not (names := ", ".join(found.python_functions)):
+        return []
+    file = one_line(str(path))
+    notes = (
+        "Vega cannot know what this Python does, when the file is loaded or when it is called.",
+        "It has all your rights, so vega run and vega test need your trust in the file:",
+        f"vega config trust {shlex.quote(file)}",
+    )
+    lines = look.fold(f"{file} keeps Python: {names}", "  ")
+    return lines + [line for note in notes for line in look.fold(note, "    ", "  ")]
 
 
 def show(found: CheckedSource) -> None:
@@ -142,26 +166,28 @@ def tally(found: Sequence[Diagnostic], files: int) -> str:
 def check_command(arguments: Sequence[str]) -> int:
     """Run `vega check`."""
     chosen = _check_parser().parse_args(arguments)
-    found: list[CheckedSource] = []
+    found: dict[Path, CheckedSource] = {}
     unread: list[UserError] = []
     for path in programs_at(chosen.files):
         try:
-            found.append(checked_at(path))
+            found[path] = checked_at(path)
         except UserError as error:  # the others are still worth looking at
             unread.append(error)
     if chosen.json:
-        print_json([row for one in found for row in as_json(one.diagnostics, one.source.texts)])
+        print_json(
+            [row for one in found.values() for row in as_json(one.diagnostics, one.source.texts)]
+        )
     else:
-        for one in found:
-            _tell(one)
+        for path, one in found.items():
+            _tell(path, one)
     for error in unread:
         tell_error(error)
-    wrong = [one for one in found if one.diagnostics]
+    wrong = [one for one in found.values() if one.diagnostics]
     sys.stdout.flush()  # both may go to one file, and the count stands last
     if wrong and not chosen.json:
         every = [diagnostic for one in wrong for diagnostic in one.diagnostics]
         print(tally(every, len(wrong)), file=sys.stderr)
-    return 1 if unread or not all(one.is_sound for one in found) else 0
+    return 1 if unread or not all(one.is_sound for one in found.values()) else 0
 
 
 def _check_parser() -> argparse.ArgumentParser:
@@ -174,12 +200,14 @@ def _check_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tell(one: CheckedSource) -> None:
+def _tell(path: Path, one: CheckedSource) -> None:
     show(one)
     if one.is_sound and one.checked is not None:
         lines = sum(len(unit.text.splitlines()) for unit in one.checked.units.values())
         warned = f", {len(one.diagnostics)} to look at" if one.diagnostics else ""
         print(f"{one.source.name}: {lines} lines are in order{warned}")
+        for line in render_kept_python(one, path, look_of(sys.stdout)):
+            print(line)
 
 
 # `vega build`: a program as bytecode, in a file of its own.

@@ -55,7 +55,7 @@ def _does(path: Path, names: Sequence[str]) -> str:
     if path.is_dir():
         return "files of its owner in it count as your own, also new and changed ones"
     if path.suffix == ".py":
-        return "vega run and vega test load it"
+        return "vega run, vega test and vega rollout start load its Python until it changes"
     if path.suffix != ".toml":
         return "it counts as your own file"
     return f"it sets {', '.join(names) or 'nothing that needs it'}"
@@ -150,9 +150,13 @@ A project's file may come from somebody else, and it is read before you have loo
 it may choose models, set limits and lower the budget. If it sets anything else (where keys and
 prompts are sent, prices, a larger budget, files to write, a command to run), Vega refuses to start
 until you have read the file and typed `vega config trust`. This records the path and the hash of
-that exact file in your own directory; when the file changes, you are asked again. A program in
-Python that runs code as soon as it is loaded (`vega explain` shows it) needs the same before
-`vega run` and `vega test`: `vega config trust program.py`.
+that exact file in your own directory; when the file changes, you are asked again.
+
+A file with Python that stays Python needs the same trust: a program that has functions with
+`@tool`, the file of `--tools`, and the file of `vega rollout start`. Python runs code as soon as it
+loads a file. So `vega run`, `vega test` and `vega rollout start` refuse the file until you have
+read it and typed `vega config trust program.py`. Vega never loads a program without such functions,
+and the program needs no trust. Trust covers the named file, not the modules that the file imports.
 
 ## Files of other users
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from vegakit.cli.compiler import checked_at, show
+from vegakit.cli.compiler import checked_at, render_kept_python, show
 from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.cli.look import PIPE, Look, look_of, one_line, print_json
 from vegakit.cli.main import CommandParser
 from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
-from vegakit.sdk import code_run_by
+from vegakit.sdk import CheckedSource
 from vegakit.tools import write_output
 
 _TITLES = {
@@ -35,9 +35,9 @@ def explain_command(arguments: Sequence[str]) -> int:
     if not found.is_sound or found.checked is None:
         return 1
     flows, manifest = dataflow_of(found.checked), manifest_of(found.checked)
-    loaded = tuple(map(str, code_run_by(chosen.file)))
     if chosen.json:
-        print_json(to_builtins(manifest) | {"at_load": loaded, "flows": to_builtins(flows)})
+        kept = {"python": found.python_functions}
+        print_json(to_builtins(manifest) | kept | {"flows": to_builtins(flows)})
     elif chosen.dot:
         print(as_dot(flows))
     elif chosen.svg is not None:
@@ -45,7 +45,7 @@ def explain_command(arguments: Sequence[str]) -> int:
         write_output(chosen.svg, as_svg(flows).encode(), advice)
         print(f"{one_line(str(chosen.svg))} is written")
     else:
-        _print_all(flows, manifest, found.source.name, loaded)
+        _print_all(flows, manifest, found, chosen.file)
     return 0
 
 
@@ -64,12 +64,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _print_all(
-    flows: Sequence[DataflowGraph], manifest: Manifest, name: str, loaded: Sequence[str]
+    flows: Sequence[DataflowGraph], manifest: Manifest, found: CheckedSource, path: Path
 ) -> None:
-    look = look_of(sys.stdout)
-    drawn = render_flows(flows, name, look)
-    told = [drawn, _at_load(loaded, name, look), render_manifest(manifest, name, look)]
-    print("\n\n".join(filter(None, told)))
+    look, name = look_of(sys.stdout), found.source.name
+    kept = "\n".join(render_kept_python(found, path, look))
+    subject = f"apart from its Python, {name}" if kept else name
+    # Nothing is claimed of a program that does all of its work in Python.
+    known = render_manifest(manifest, subject, look) if any(_rows(manifest)) or not kept else ""
+    print("\n\n".join(filter(None, [render_flows(flows, name, look), kept, known])))
 
 
 def render_manifest(manifest: Manifest, name: str, look: Look = PIPE) -> str:
@@ -84,16 +86,6 @@ def render_manifest(manifest: Manifest, name: str, look: Look = PIPE) -> str:
         for line in look.fold(one_line(text), " " * (width + 4), f"  {title:{width}}  ")
     ]
     return "\n".join([f"{one_line(name)} may do this and no more:", *told])
-
-
-def _at_load(loaded: Sequence[str], name: str, look: Look) -> str:
-    if not loaded:
-        return ""
-    told = [f"  {one_line(code)}" for code in loaded]
-    first = (
-        f"before the program, this code of {one_line(name)} runs as Python with all your rights:"
-    )
-    return "\n".join([*look.fold(first, "  "), *told])
 
 
 def _rows(manifest: Manifest) -> Iterator[tuple[str, str]]:

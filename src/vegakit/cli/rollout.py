@@ -417,9 +417,7 @@ def _declared(word: str) -> Callable[[Runtime], object]:
     path = Path(file)
     if not path.is_file():
         raise UserError(f"there is no file {path}; give the path of a .py file")
-    # Modules that lie beside it are found, as if it were started by Python.
-    sys.path.insert(0, str(path.resolve().parent))
-    found = names_at(path, check_loading)
+    found = names_at(path, _admit)
     made = found.get(name)
     if not inspect.isfunction(made):
         functions = [key for key, each in found.items() if _is_of(path, each)]
@@ -429,6 +427,13 @@ def _declared(word: str) -> Callable[[Runtime], object]:
             f"def {name}(rt): return rollout(rt, {name!r}, reference=…, candidate=…)"
         )
     return cast("Callable[[Runtime], object]", made)
+
+
+def _admit(path: Path, content: bytes) -> None:
+    """Check the trust in a file before its folder is searched: from then on a module of it stands
+    in for one of the same name elsewhere, as if Python had started the file."""
+    check_loading(path, content)
+    sys.path.insert(0, str(path.resolve().parent))
 
 
 def _is_of(path: Path, each: object) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vegakit.config.loader import (
         carry_trust as carry_trust,
         check_answers_trusted as check_answers_trusted,
-        check_code_trusted as check_code_trusted,
+        check_python_trusted as check_python_trusted,
         default_toml as default_toml,
         ignored_settings as ignored_settings,
         load as load,
@@ -87,8 +87,8 @@ __getattr__, __dir__ = lazy_exports(
             "user_config_dir user_data_dir"
         ),
         "loader": (
-            "carry_trust check_answers_trusted check_code_trusted default_toml ignored_settings "
-            "load sockets_dir trust user_budget"
+            "carry_trust check_answers_trusted check_python_trusted default_toml "
+            "ignored_settings load sockets_dir trust user_budget"
         ),
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "

@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
@@ -387,15 +387,16 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
         raise wrong_value_error(where(name), name, value, annotation, problem) from None
 
 
-# What a project file may set, and a program's file run, before its user trusts it.
+# What a project file may set, and which Python may be loaded, before its user trusts it.
 #
 # A `vega.toml` comes along with a repository that somebody else wrote, and it is read before
 # anybody has looked at it. So by itself it may only choose among what the user has: models,
 # limits, and a smaller budget. Whatever else it sets (where keys and prompts are sent, what calls
 # are taken to cost, how much is spent, which files are written, which command is run) is refused
 # until the user trusts that exact file: its path and the hash of its bytes, recorded in the
-# user's own directory. A program in Python that runs code as soon as it is loaded needs the same
-# trust before `vega run` and `vega test` load it; one that only declares does not.
+# user's own directory. A file with Python that stays Python (functions with `@tool`, rollouts)
+# needs the same trust before a command loads it. Its text does not show which code Python runs
+# then: annotations, class bodies, decorators and imports may run any.
 
 
 _FREE = {"models", "limits"}
@@ -432,15 +433,16 @@ def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -
     )
 
 
-def check_code(path: Path, sha256: str, code: Sequence[str], config_dir: Path | None) -> None:
-    """Refuse a program that runs this code when it is loaded unless the user trusts it as it is."""
-    if not code or _trusted(config_dir).get(str(path)) == sha256:
+def check_python(path: Path, sha256: str, config_dir: Path | None) -> None:
+    """Refuse a file of Python unless the user trusts it as it is."""
+    recorded = _trusted(config_dir).get(str(path))
+    if recorded == sha256:
         return
-    more = f" and {len(code) - _MAX_NAMED} more" if len(code) > _MAX_NAMED else ""
+    why = "the file changed since you trusted it" if recorded else "you have not trusted it yet"
     raise SettingsError(
-        f"{path} runs code of its own as soon as it is loaded, before the program and with all "
-        f"your rights ({'; '.join(code[:_MAX_NAMED])}{more}); read it, and if you trust it, type: "
-        f"vega config trust {shlex.quote(str(path))}"
+        f"{path} is not loaded: {why}; it holds Python, which runs with all your rights as soon as "
+        "it is loaded, and Vega cannot know what it does; read the file, and if you trust it, "
+        f"type: vega config trust {shlex.quote(str(path))}"
     )
 
 

@@ -7,7 +7,7 @@ Relative paths start at the directory of the file that names them, else at the w
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -23,7 +23,7 @@ from vegakit.config.layers import (
     Setting,
     SettingsFile,
     SettingsPaths,
-    check_code,
+    check_python,
     check_trust,
     default_layer,
     environment_layer,
@@ -205,9 +205,9 @@ def trust(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> tuple[Path, list[str]]:
-    """Records that the user trusts a file, by default the project's; answers what it then sets. Of
-    a program in Python it is the code that runs when it is loaded; of `.vega`, each file in it that
-    extends the coding agent."""
+    """Record that the user trusts a file, by default the project's; return what it then sets. A
+    file of Python may be loaded then; of `.vega`, each file that extends the coding agent is
+    trusted."""
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
     chosen = paths.directory / path if path else _project_path(paths)
@@ -253,11 +253,11 @@ def carry_trust(source: Path, to: Path) -> None:
         record_trust(found, config_dir)
 
 
-def check_code_trusted(path: Path, text: str, code: Sequence[str]) -> None:
-    """Raises if the file runs code when it is loaded and the user does not trust it as it is."""
+def check_python_trusted(path: Path, content: bytes) -> None:
+    """Raise unless the user trusts a file of Python with this content."""
     paths = find_settings_paths(os.environ, Path.cwd())
     whole = path.parent.resolve() / path.name
-    check_code(whole, hashlib.sha256(text.encode()).hexdigest(), code, paths.config_dir)
+    check_python(whole, hashlib.sha256(content).hexdigest(), paths.config_dir)
 
 
 def check_answers_trusted(settings: Settings) -> None:

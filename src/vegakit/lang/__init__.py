@@ -113,10 +113,6 @@ if TYPE_CHECKING:
         PieceByPiece as PieceByPiece,
         is_open as is_open,
     )
-    from vegakit.lang.python.load_time import (
-        LoadTimeCode as LoadTimeCode,
-        load_time_code as load_time_code,
-    )
     from vegakit.lang.python.lowering import lower as lower
     from vegakit.lang.python.printer_program import to_python as to_python, to_vega as to_vega
     from vegakit.lang.schemas import (
@@ -189,7 +185,6 @@ __getattr__, __dir__ = lazy_exports(
         "language_card": "card",
         "library": "CATCHABLE CONFIRM LIBRARY in_project",
         "pieces": "IT PIECE_FILE Piece PieceByPiece is_open",
-        "python.load_time": "LoadTimeCode load_time_code",
         "python.lowering": "lower",
         "python.printer_program": "to_python to_vega",
         "schemas": "Problem answer_of answer_schema arguments_of schema_of value_of",

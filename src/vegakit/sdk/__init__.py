@@ -63,7 +63,6 @@ if TYPE_CHECKING:
         PythonProgram as PythonProgram,
         VegaFunction as VegaFunction,
         VegaProgram as VegaProgram,
-        code_run_by as code_run_by,
         interop_at as interop_at,
         load as load,
         names_at as names_at,
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
         nodes_in as nodes_in,
         programs_below as programs_below,
         project_root as project_root,
+        python_functions as python_functions,
         with_rules as with_rules,
     )
 
@@ -110,12 +110,12 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "programs": (
             "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
-            "code_run_by interop_at load names_at parallel program session spawn tools_at vega"
+            "interop_at load names_at parallel program session spawn tools_at vega"
         ),
         "runtime": "Runtime",
         "sources": (
             "CheckedSource Source check_source load_bytecode nodes_in programs_below project_root "
-            "with_rules"
+            "python_functions with_rules"
         ),
     },
 )

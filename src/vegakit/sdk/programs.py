@@ -30,12 +30,12 @@ from typing import (
 
 from vegakit.errors import ProgramFailed, UserError, did_you_mean
 from vegakit.host import PythonInterop, only_in_program, python_value
-from vegakit.sdk.sources import check_source, load_bytecode, project_root
+from vegakit.sdk.sources import check_source, load_bytecode, project_root, python_functions
 from vegakit.tools import FunctionTool
 
 if TYPE_CHECKING:
     from vegakit.host import Agent, AgentStandIn, ToolLike
-    from vegakit.lang import AgentSpec, Diagnostic, Function, LoadTimeCode, Module
+    from vegakit.lang import AgentSpec, Diagnostic, Function, Module
     from vegakit.policy import PipelineDefinition
 
 
@@ -220,7 +220,7 @@ def load(
     from vegakit.sdk.pipeline_files import PIPELINE_SUFFIXES, pipeline_module, read_pipeline
 
     if Path(path).suffix == ".py":
-        tools = [*tools, *tools_at(Path(path))]
+        tools = [*tools, *_program_tools(Path(path), None)]
     interop = PythonInterop(tools, types)
     if Path(path).suffix in PIPELINE_SUFFIXES:
         file = read_pipeline(Path(path))
@@ -237,8 +237,8 @@ def load(
 # Only functions with `@tool` are called as they are.
 
 
-LoadHook: TypeAlias = Callable[[Path, str, "tuple[LoadTimeCode, ...]"], None]
-"""Told of a file, its text and the code that runs when it is loaded; raises if it must not."""
+LoadHook: TypeAlias = Callable[[Path, bytes], None]
+"""Gets a file of Python and its content before the file is loaded; raises if it must not be."""
 
 Failed = ProgramFailed
 """As a program raises it: `raise Failed("no")`."""
@@ -406,70 +406,61 @@ def interop_at(
     """Return the Python side of a program: the functions of a file of Python, and the nodes that it
     declares. A file of Vega without nodes has none."""
     if path.suffix == ".py":
-        return PythonInterop([*tools_at(path, loading), *nodes])
+        return PythonInterop([*_program_tools(path, loading), *nodes])
     return PythonInterop(nodes) if nodes else None
 
 
-def tools_at(path: Path, loading: LoadHook | None = None) -> list[FunctionTool]:
-    """The functions of a file that stay Python: only where there are some, the file is run. What
-    `loading` is told is what runs: the file is read once."""
-    text = path.read_text(encoding="utf-8")
-    if not _keeps_python(text, path):
+def _program_tools(path: Path, loading: LoadHook | None) -> list[FunctionTool]:
+    """Return the functions of a program that stay Python; without any, the file is not loaded."""
+    content = _content_of(path)
+    if not python_functions(_text_of(path, content), path.name):
         return []
-    return list(_tools_in(_loaded(text, path, loading)))
+    return list(_tools_in(_load_python(path, content, loading)))
+
+
+def tools_at(path: Path, loading: LoadHook | None = None) -> list[FunctionTool]:
+    """Load a file of Python, and return its functions with `@tool`."""
+    return list(_tools_in(names_at(path, loading)))
 
 
 def names_at(path: Path, loading: LoadHook | None = None) -> dict[str, Any]:
-    """Run a file of Python, and return the names that it defines. What `loading` is told is what
-    runs."""
+    """Load a file of Python, and return the names that it defines."""
+    return _load_python(path, _content_of(path), loading)
+
+
+def _content_of(path: Path) -> bytes:
+    if path.suffix != ".py":
+        raise UserError(f"{path} is not a .py file; give the path of a file of Python")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_bytes()
+    except OSError as error:
         raise UserError(f"{path} cannot be read: {error}; give the path of a .py file") from error
+
+
+def _text_of(path: Path, content: bytes) -> str:
+    """Return the text with the ends of lines that Python gives to a file it reads."""
     try:
-        return _loaded(text, path, loading)
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error.reason}; save it as UTF-8") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _load_python(path: Path, content: bytes, loading: LoadHook | None) -> dict[str, Any]:
+    """Run a file of Python, and return the names that it defines. The file is compiled from the
+    content that `loading` got: Python would read it again, in the encoding that it names."""
+    try:
+        code = compile(_text_of(path, content), str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise UserError(
             f"{path}, line {error.lineno}, is no Python: {error.msg}; correct it"
         ) from error
-
-
-def _loaded(text: str, path: Path, loading: LoadHook | None) -> dict[str, Any]:
     if loading is not None:
-        loading(path, text, _code_of(text, path))
-    return _names_of(text, path)
-
-
-def code_run_by(path: Path) -> "tuple[LoadTimeCode, ...]":
-    """The code of a program's file that runs as soon as it is loaded, before the program."""
-    if path.suffix != ".py":
-        return ()
-    text = path.read_text(encoding="utf-8")
-    return _code_of(text, path) if _keeps_python(text, path) else ()
-
-
-def _keeps_python(text: str, path: Path) -> bool:
-    from vegakit.lang import lower
-
-    return bool(lower(text, path.name).tools)
-
-
-def _code_of(text: str, path: Path) -> "tuple[LoadTimeCode, ...]":
-    from vegakit.lang import load_time_code
-
-    def is_beside(name: str) -> bool:
-        return (path.parent / f"{name}.py").exists() or (path.parent / name).is_dir()
-
-    return load_time_code(text, is_beside)
-
-
-def _names_of(text: str, path: Path) -> dict[str, Any]:
-    """Return the names that a file defines. It is compiled from the text itself, because Python
-    would read the file again, in the encoding it names."""
+        loading(path, content)
     module = ModuleType(f"vega_program_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
-    exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102  (it is the user's program)
+    exec(code, vars(module))  # noqa: S102  (it is the user's program)
     return dict(vars(module))
 
 

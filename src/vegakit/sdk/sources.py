@@ -54,6 +54,11 @@ class CheckedSource:
         """Whether the program has no error; warnings do not count."""
         return self.checked is not None and all(d.severity != "error" for d in self.diagnostics)
 
+    @property
+    def python_functions(self) -> tuple[str, ...]:
+        """The functions of the file that stay Python, which no check can read."""
+        return python_functions(self.text, self.source.name)
+
 
 def check_source(
     path: Path,
@@ -74,6 +79,14 @@ def check_source(
         raise _unreadable(path)
     checked, found = check_program(text, source.name, source.read, tools=tools, types=types)
     return CheckedSource(source, text, checked, with_rules(checked, found))
+
+
+def python_functions(text: str, name: str) -> tuple[str, ...]:
+    """Return the functions of a program in Python that stay Python: to run the program, its file is
+    loaded."""
+    from vegakit.lang import lower
+
+    return tuple(lower(text, name).tools) if name.endswith(".py") else ()
 
 
 def with_rules(

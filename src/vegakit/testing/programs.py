@@ -102,8 +102,8 @@ def run_test(
     nodes: Sequence[FunctionTool] = (),
 ) -> ProgramTestResult:
     """`step_by_step`: the whole program goes through JSON after every single instruction. `run` is
-    for another host. `loading` is told what a program in Python runs when it is loaded; `nodes` are
-    those that the program declares."""
+    for another host. `loading` gets a file of Python before it is loaded, and may refuse it;
+    `nodes` are those that the program declares."""
     found = check_source(path, PythonInterop(nodes).signatures)
     expected = read_expectations(found.text, path.name)
     ran = ProgramTestResult(path)

@@ -8,15 +8,12 @@ program that is let through does what Python would do.
 """
 
 from vegakit.lang.python.checker import check_python
-from vegakit.lang.python.load_time import LoadTimeCode, load_time_code
 from vegakit.lang.python.lowering import Lowered, lower
 from vegakit.lang.python.printer_program import to_python, to_vega
 
 __all__ = [
-    "LoadTimeCode",
     "Lowered",
     "check_python",
-    "load_time_code",
     "lower",
     "to_python",
     "to_vega",
