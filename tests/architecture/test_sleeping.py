@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -48,7 +49,7 @@ def _in_code(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
-def _is_sleep(node: ast.AST) -> bool:
+def _is_sleep(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return (
         isinstance(node, ast.Attribute)
         and node.attr == "sleep"

@@ -164,7 +164,9 @@ async def asleep(stage: Stage, folder: Path) -> tuple["asyncio.Future[str]", IO[
             return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
         return None
 
-    return calling, await until(opened)
+    opened_pipe = await until(opened)
+    assert opened_pipe
+    return calling, opened_pipe
 
 
 async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
