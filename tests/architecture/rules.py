@@ -14,7 +14,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 SRC = REPOSITORY / "src" / "vegakit"
-MAX_LINES = 600
+MAX_LINES = 700
 
 IMPURE = frozenset(
     """

@@ -17,7 +17,7 @@ FAULTS: list[tuple[Rule, dict[str, str]]] = [
     (shape.code_is_short, {f"m{n}.py": "x = 1\n" * 599 for n in range(88)}),
     (shape.files_are_whole_subjects, {"a.py": "x = 1\n", "b.py": "y = 1\n"}),
     (shape.heads_are_small, {"a.py": "import os\n" * 30 + "x = 1\n" * 170}),
-    (shape.modules_fit_a_reader, {"a.py": "x = 1\n" * 601}),
+    (shape.modules_fit_a_reader, {"a.py": "x = 1\n" * 701}),
     (
         shape.imports_have_no_circle,
         {"a.py": "from vegakit.b import y\n", "b.py": "def f():\n    from vegakit.a import x\n"},
