@@ -19,11 +19,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "vegakit"
 
-MAX_FILES = 540
+MAX_FILES = 560
 MAX_CODE_LINES = 52_000
 MIN_AVERAGE_LINES = 180
 MAX_HEADS = 0.12
-MAX_LINES = 600
+MAX_LINES = 640
 
 DUPLICATES_ALLOWED = {
     "lang/syntax/": "nodes of the syntax tree are always written `tree.Call`, as in Python's `ast`",
