@@ -330,7 +330,7 @@ def test_calls_wait_in_the_order_they_came() -> None:
         async with asyncio.TaskGroup() as group:
             for name, tokens in (("first", 100), ("large", 170), ("small", 90), ("last", 10)):
                 group.create_task(ask(name, tokens))
-                await asyncio.sleep(0.001)
+                await pass_virtual_time(0.001)
 
     bench.run(in_turn())
     assert ended.index("large") < ended.index("small")
@@ -353,7 +353,7 @@ def test_only_the_first_of_a_line_looks_at_the_ledger() -> None:
 
     async def many() -> list[Any]:
         first = asyncio.ensure_future(bench.ask(Account()))
-        await asyncio.sleep(0.01)
+        await pass_virtual_time(0.01)
         deadline = bench.clock.now() + 10_000
         waits: dict[str, Any] = {"budget_wait_ms": MINUTE_MS, "deadline_ms": deadline}
         asks = (bench.ask(Account(), **waits) for _ in range(100))
