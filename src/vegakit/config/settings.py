@@ -325,12 +325,12 @@ class Settings(Tables, frozen=True, kw_only=True):
         near = "" if ":" in name or name in self.models else did_you_mean(name, self.models, "")
         return SettingsError(f"there is no model {name!r}; {near}") if near else error
 
-    def places_in(self, table: str) -> dict[str, str]:
-        """Return the names that are written in a table of free names, each with its last place."""
+    def sources_in(self, table: str) -> dict[str, SettingSource]:
+        """Return the names that are written in a table of free names, each with its last source."""
         kinds = [*SourceKind]
         sources = sorted(self.sources.items(), key=lambda item: kinds.index(item[1].kind))
-        names = ((parse_name(name), str(source)) for name, source in sources)
-        return {name[1]: place for name, place in names if name[0] == table}
+        names = ((parse_name(name), source) for name, source in sources)
+        return {name[1]: source for name, source in names if name[0] == table}
 
     def provider(self, name: str) -> ProviderTable:
         """Return how a provider is reached."""

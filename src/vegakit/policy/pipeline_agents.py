@@ -99,7 +99,7 @@ def agent_problems(definition: PipelineDefinition) -> list[str]:
         for problem in definition_problems(agent, known)
     ]
     used = definition.agent_names
-    found += [
+    colons = [
         f"{stage.name}: agent {stage.agent} has a colon, like a model; write agent: {stage.name}, "
         f"and under agents {stage.name}: {{model: {stage.agent}}}"
         for stage in definition.stages
@@ -110,7 +110,7 @@ def agent_problems(definition: PipelineDefinition) -> list[str]:
         for name in definition.agents
         if name not in used
     ]
-    return found
+    return [*colons, *found]
 
 
 def definition_problems(

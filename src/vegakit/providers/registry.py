@@ -51,9 +51,9 @@ def _through_pydantic_ai(name: ModelName, access: ProviderAccess) -> "PydanticAI
 def check_provider_tables(settings: Settings) -> None:
     """Raise `SettingsError` for a table of [providers] that no model reads. Without the error, a
     request meant for a server of the user's would go to the provider's own address."""
-    for name, place in settings.places_in("providers").items():
+    for name, source in settings.sources_in("providers").items():
         if problem := _why_unread(name):
-            raise SettingsError(f"{place}: no model reads [providers.{name}]: {problem}")
+            raise SettingsError(f"{source}: no model reads [providers.{name}]: {problem}")
 
 
 def _why_unread(name: str) -> str:
