@@ -124,7 +124,8 @@ async def test_calls_side_by_side_that_were_refused_are_asked_when_there_is_mone
 
     async def run(budget: str) -> int:
         async with Runtime(budget, journal=place) as rt:
-            asks = [rt.ask(agent, f"question {number}") for number in range(6)]
+            questions = [f"question {number}" for number in range(6)]
+            asks = [rt.ask(agent, question, wait_for_budget=False) for question in questions]
             if ends == "by the first refusal":
                 return len(await rt.batch(*asks))
             said = await asyncio.gather(*asks, return_exceptions=True)

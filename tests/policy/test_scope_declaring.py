@@ -68,7 +68,7 @@ def test_a_call_is_treated_as_its_own_client_says() -> None:
     warns = ScopeRule(Money(10), OnExceed.WARN)
     assert reserve(b, "warned", 30, warns) == Reserved((CapExceeded(ROOT, Money(20)),))
     asks = reserve(b, "asked", 30, ScopeRule(Money(40), OnExceed.ASK))
-    assert asks == NeedsHigherCap(ROOT, Money(40), Money(20))
+    assert asks == NeedsHigherCap(ROOT, Money(40), Money(20), hopeless=False)
 
 
 def test_a_call_is_counted_by_the_period_of_its_own_client() -> None:

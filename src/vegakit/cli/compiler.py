@@ -206,8 +206,8 @@ def _tell(path: Path, one: CheckedSource) -> None:
         lines = sum(len(unit.text.splitlines()) for unit in one.checked.units.values())
         warned = f", {len(one.diagnostics)} to look at" if one.diagnostics else ""
         print(f"{one.source.name}: {lines} lines are in order{warned}")
-        for line in render_kept_python(one, path, look_of(sys.stdout)):
-            print(line)
+        if one.python_functions:  # a look loads the settings, and this command begins at once
+            print(*render_kept_python(one, path, look_of(sys.stdout)), sep="\n")
 
 
 # `vega build`: a program as bytecode, in a file of its own.

@@ -193,8 +193,9 @@ class Agent(AgentStub, Generic[T]):
 
     def _check_name(self) -> None:
         """Refuse a model in the place of the name: the agent would ask another one. Names of models
-        that have no provider are names of agents, too, where a model is given."""
-        if ":" not in self.name:
+        that have no provider are names of agents, too, where a model is given. An agent of an
+        imported module is named `module::agent`."""
+        if ":" not in self.name.replace("::", ""):
             if self.model != _USUAL_MODEL:
                 return
             from vegakit.providers import is_model_name  # a model that is given is no doubt

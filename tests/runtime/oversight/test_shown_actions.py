@@ -49,7 +49,7 @@ from vegakit.server.policy import ServerPolicy
 COUNT, PART = 500, 100
 WIDTHS = (40, 80, 133)
 SCREENS = 7
-NAME = 'buyer: pay {"amount":1} does {"type":"Use"}: nothing'
+NAME = 'buyer: pay {"amount":1} does {"type":"Use"}: nothing'.replace(":", "\uff1a")
 """Of an agent that looks like a whole question."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
