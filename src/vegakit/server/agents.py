@@ -96,6 +96,7 @@ class RuntimeAgents:
         self._tools = by_name(as_tools(tools))
         self._tenant_budget = tenant_budget
         self._server = secrets.token_hex(8)
+        self._first_quotas: dict[str, tuple[Money, Money]] = {}
         self._defined = lru_cache(maxsize=1_000)(self._make)
         self._running: Counter[str] = Counter()
         self._answering: set[asyncio.Future[None]] = set()
@@ -265,7 +266,11 @@ class RuntimeAgents:
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
-            caps.append((Dollars.of_nanos(run.money_left), f"server {self._server}"))
+            money, left = self._first_quotas.setdefault(place, (run.money, run.money_left))
+            # The block keeps counting over the runs of a process, so its cap is what was left when
+            # this server first worked for the process, and what its quota has grown by since.
+            cap = max(0, left + run.money - money)
+            caps.append((Dollars.of_nanos(cap), f"server {self._server}"))
         return caps
 
     def _part(self, run: AgentRun) -> Dollars | None:
