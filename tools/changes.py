@@ -75,17 +75,25 @@ NO_TESTS = {"data"}
 NIGHTLY_TESTS = (
     "tests/**/*_faults.py",  # faults that are planted to be found
     "tests/architecture/test_starting.py",  # modules loaded one by one
+    "tests/cli/test_node_samples.py",
     "tests/durability/test_kill_campaign.py",
     "tests/durable/test_*.py",  # Temporal
     "tests/kernel/test_chaos.py",
     "tests/kernel/test_openapi.py",
+    "tests/lang/quoting/test_soundness.py",
     "tests/runtime/children/test_*.py",
     "tests/runtime/test_kill_leaks.py",
     "tests/runtime/test_timeouts_on_the_wire.py",
+    "tests/sage/test_complaints.py",
+    "tests/sage/test_plugins.py",
     "tests/simulation/test_*.py",
     "tests/store/test_ledger_kills.py",
     "tests/store/test_postgres_processes.py",
+    "tests/tools/sandbox/test_harmless.py",
+    "tests/tools/sandbox/test_swaps.py",
     "tests/tools/sandbox/test_unprivileged.py",
+    "tests/tools/sandbox/test_workspace_races.py",
+    "tests/vesper/test_processes.py",
 )
 """Tests that `just nightly` runs, and CI only after a change of a package that they test."""
 
@@ -237,7 +245,7 @@ def _rank(test: str, changed: list[str], distance_of: Mapping[str, int]) -> int 
     return 2 if test in ALWAYS else None
 
 
-ALWAYS = ("tests/architecture/test_rules.py", "tests/architecture/test_shape.py")
+ALWAYS = ("tests/architecture/test_house.py", "tests/architecture/test_tables.py")
 
 
 def nightly_plan(changed: Iterable[str]) -> Plan:

@@ -1,8 +1,10 @@
 """Faults planted in the bus and in commands, each found by the test that holds what it breaks."""
 
+import logging
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.outcomes import Failed
@@ -48,6 +50,32 @@ async def with_redis(test: Callable[..., Awaitable[None]]) -> None:
 async def told(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         await test_bus.test_a_redis_tells_servers_of_each_others_changes(folder, patch)
+
+
+class Log(logging.Handler):
+    """The messages of a logger, as the fixture of pytest shows them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text += f"{record.getMessage()}\n"
+
+    def set_level(self, level: int, logger: str) -> None:
+        logging.getLogger(logger).setLevel(level)
+
+
+async def killed(folder: Path) -> None:
+    log: Any = Log()
+    logger = logging.getLogger("vegakit")
+    logger.addHandler(log)
+    try:
+        await test_bus.test_a_redis_that_fails_loses_and_doubles_no_command(
+            test_bus._killed, folder, log
+        )
+    finally:
+        logger.removeHandler(log)
 
 
 FAULTS: dict[str, tuple[object, str, object, Callable[[], Awaitable[None]]]] = {
@@ -112,11 +140,7 @@ FAULTS: dict[str, tuple[object, str, object, Callable[[], Awaitable[None]]]] = {
         bus_calls,
         "BusError",
         ZeroDivisionError,
-        lambda: in_folder(
-            lambda folder: test_bus.test_a_redis_that_fails_loses_and_doubles_no_command(
-                test_bus._killed, folder
-            )
-        ),
+        lambda: in_folder(killed),
     ),
 }
 

@@ -266,10 +266,10 @@ class RuntimeAgents:
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
-            money, left = self._first_quotas.setdefault(place, (run.money, run.money_left))
+            money, room = self._first_quotas.setdefault(place, (run.money, run.money_left))
             # The block keeps counting over the runs of a process, so its cap is what was left when
             # this server first worked for the process, and what its quota has grown by since.
-            cap = max(0, left + run.money - money)
+            cap = max(0, room + run.money - money)
             caps.append((Dollars.of_nanos(cap), f"server {self._server}"))
         return caps
 
