@@ -48,6 +48,7 @@ TESTED = {
     "grpc": Tested("tests/kernel/test_attacks_grpc.py"),
     "redis": Tested("tests/kernel/test_attacks_grpc.py"),
     "budget": Tested("tests/runtime/test_attacks_budget.py", len(BUDGET_NOT_YET)),
+    "contract": Tested("tests/vesper/test_node_hostile.py"),
 }
 STAGED_URLS = "tests/tools/confined/test_attacks_url.py"
 HEAD = ("class", "literals", "refused", "contained", "allowed", "outside", "secrets", "elsewhere")
