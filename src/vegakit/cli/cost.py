@@ -289,7 +289,8 @@ class _Cost:
     def _left_in_periods(self, settings: Settings, place: str) -> dict[str, int]:
         """Return what is left of budgets that all runs share. They bound no run: one may last from
         one period into the next."""
-        rule, own = settings.user_rule, self._ceiling
+        rule = settings.user_rule
+        own = self._ceiling
         shared, said = dict[ScopeId, ScopeRule](), dict[ScopeId, str]()
         if rule is not None:
             shared[USER_SCOPE], said[USER_SCOPE] = rule, f"your budget of {_allowance(rule)}"

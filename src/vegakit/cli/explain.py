@@ -67,11 +67,12 @@ def _print_all(
     flows: Sequence[DataflowGraph], manifest: Manifest, found: CheckedSource, path: Path
 ) -> None:
     look, name = look_of(sys.stdout), found.source.name
-    kept = "\n".join(render_kept_python(found, path, look))
-    subject = f"apart from its Python, {name}" if kept else name
+    python = "\n".join(render_kept_python(found, path, look))
+    subject = f"apart from its Python, {name}" if python else name
     # Nothing is claimed of a program that does all of its work in Python.
-    known = render_manifest(manifest, subject, look) if any(_rows(manifest)) or not kept else ""
-    print("\n\n".join(filter(None, [render_flows(flows, name, look), kept, known])))
+    is_shown = any(_rows(manifest)) or not python
+    effects = render_manifest(manifest, subject, look) if is_shown else ""
+    print("\n\n".join(filter(None, [render_flows(flows, name, look), python, effects])))
 
 
 def render_manifest(manifest: Manifest, name: str, look: Look = PIPE) -> str:

@@ -280,7 +280,8 @@ def _confirm(machine: Rollout, chosen: argparse.Namespace) -> None:
 def _doubts(machine: Rollout) -> Iterator[str]:
     """Yield what a person should know before the candidate answers more calls: where it differed,
     and before it answers all, how long its faults would stay unseen."""
-    runs, name = machine.evidence.production, machine.name
+    runs = machine.evidence.production
+    name = machine.name
     is_stopped = machine.mode is RolloutMode.REFERENCE_ONLY
     if runs.failures and not is_stopped and not machine.is_noisy:
         yield (

@@ -274,7 +274,8 @@ class Scope(Struct):
             fresh.roll(now)
             fresh.add(max(w.total for w in self._windows() if w.starts_ms >= fresh.starts_ms), now)
             self._windows()[0].others.append(fresh)
-        self.rule, self.cap = rule, rule.cap
+        self.rule = rule
+        self.cap = rule.cap
         self.settled = self.settled_by(rule.window)
 
     def settled_by(self, window: WindowRule | None) -> int:

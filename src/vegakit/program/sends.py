@@ -307,12 +307,12 @@ class SendWorker(Worker):
         count_attempt(send.prior_attempts, call.step, send.model)
         # A summary is only for the next call, so it is not streamed.
         stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
+        waits_ms = send.budget_wait_ms
         asked, most, tried = call.request, call.worst_case, call.retry.attempts - 1
-        waits_ms, tokens = send.budget_wait_ms, call.tokens
         self._core.start(
             path,
             process,
-            CallModel(asked, most, send.scope, stream, tried, waits_ms, tokens, send.shared),
+            CallModel(asked, most, send.scope, stream, tried, waits_ms, call.tokens, send.shared),
             "send",
             message_id,
             (call.step,),
