@@ -43,6 +43,10 @@ language size="":
 parallel size="":
     python -m campaigns.parallel {{size}}
 
+# Questions and guards in 1,000 random programs, or 10,000 with `full`: no call before an answer, waste within its limit
+consent size="":
+    python -m campaigns.consent {{size}}
+
 # Programs that models write, 1,000 by chance and 149 by malice: their quotes and manifests are kept
 authored programs="1000":
     python -m campaigns.authored {{programs}}
@@ -87,6 +91,10 @@ shape:
 # `--write` lowers the limits to what is there now
 counts *args:
     python tools/counts.py {{args}}
+
+# How far our English is from well-known documentation: the ten worst pages and modules, or the words of the files named
+prose *files:
+    python tools/prose.py {{files}}
 
 # The product as one table: what each way to write work is promised, each cell a test of the installed wheel
 contract *words:
@@ -161,15 +169,38 @@ beside-peers *parts:
     bash benchmarks/peers_programs/setup.sh
     python -m benchmarks.peers_programs {{parts}}
 
-# Mutants of policy/: a sample of them, at most ten minutes
-mutants size="300":
-    python tools/mutants.py {{size}}
+# Small changes of `src`, drawn by the hash of the last commit, and the tests nearest to each: survivors as diffs; `--seed
+# HASH`, `--cpu SECONDS` for each mutant, `--minutes`
+mutants size="100" *args:
+    python tools/mutants.py {{size}} {{args}}
 
-# Caps, leaks, one retry layer and attacks: commit size, or every row in full with `full`
+# A model of counters, limits and constraints, and a model of waiting for money, each under so many random histories; each
+# of the planted faults has to be found
+money-model histories="100000":
+    python -m campaigns.money_model {{histories}}
+    python -m campaigns.waiting_model {{histories}}
+
+# Calls that wait for money inside of other calls: schedules in virtual time, then in two processes, on SQLite and on PostgreSQL
+waiting schedules="1000" processes="50":
+    bash .ci/servers
+    python -m campaigns.waiting {{schedules}}
+    python -m campaigns.waiting processes {{processes}}
+
+# Four processes that disagree about caps, periods, names and clocks on one ledger: so many histories on SQLite, or on
+# PostgreSQL; with `faults` four planted faults, each of which has to be found
+disagreement *words:
+    python -m campaigns.disagreement {{words}}
+
+# Caps, leaks, one retry layer and attacks: commit size, or every row in full with `full`; with `full` also 200 histories
+# of processes that disagree on SQLite and 200 on PostgreSQL
 money size="":
     pytest -q tests/store tests/runtime/test_{gate,wire,attacks_budget,refusals}.py \
         tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
-    python -m campaigns.money {{size}}
+    short=0; python -m campaigns.money {{size}} || short=1; \
+        for where in sqlite postgres; do \
+            python -m campaigns.disagreement {{ if size == "full" { "200" } else { "3" } }} $where || short=1; \
+        done; \
+        {{ if size == "full" { "python -m campaigns.disagreement faults || short=1;" } else { "" } }} exit $short
 
 # The kernel: its tests, random pipelines against a naive walk (10,000 with `full`), 10,000 processes on each store; with
 # `full` also a good client beside every class of attack
@@ -221,18 +252,25 @@ supervise size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
         pytest -q -s --timeout=0 tests/runtime/processes/test_supervision_properties.py
 
-# `kill -9` of generated programs, of Python ones and on Temporal: a few, or thousands with `full`
+# Signals that end runs of the command, and one resume: so many for each of TERM, INT, HUP and KILL
+signals runs="3":
+    python -m campaigns.signals {{runs}}
+
+# `kill -9` of generated programs, of Python ones and on Temporal, and signals: a few, or thousands with `full`
 kills size="":
     python -m campaigns.kill_campaign {{ if size == "full" { "full --cold 50" } else { "150 --cold 10" } }}
     python -m campaigns.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
+    python -m campaigns.signals {{ if size == "full" { "500 --cold 20" } else { "3 --cold 1" } }}
     VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_kills.py
     VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_server_kills.py
     python -m campaigns.dataflow {{ if size == "full" { "500" } else { "20" } }}
 
-# Resume after every kind of failure, stores down for seconds, or 30 s and 60 s with `full`; damaged files, fewer or 250
+# Resume after every kind of failure, stores down for seconds, or 30 s and 60 s with `full`; damaged files, fewer or 250;
+# what 500 and 5,000 recorded calls cost a resumed run before its first request, on SQLite and PostgreSQL
 resume size="":
     short=0; python -m campaigns.resume_matrix {{ if size == "full" { "1" } else { "" } }} || short=1; \
-        python -m campaigns.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; exit $short
+        python -m campaigns.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; \
+        python -m campaigns.resume_cost || short=1; exit $short
 
 # Edited programs that keep the answers of a run (`vega run --reuse`): 100 edits, 3 kills; with `full` 1,000, 20
 reuse size="":

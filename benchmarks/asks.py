@@ -24,17 +24,16 @@ from vegakit.conversation import (
     Usage,
     UserMessage,
 )
-from vegakit.host import Agent, LimiterRules
-from vegakit.host.limiter import CallHealth, Limiter
+from vegakit.host import Agent, Limiter, LimiterRules
+from vegakit.host.limiter import CallHealth
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import RateRule, Reserved, ScopeRule
-from vegakit.ports.storage import Ledger
+from vegakit.ports import Ledger
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger, SqliteLedger
+from vegakit.telemetry import JsonLinesSink
 
 __all__ = ["ConstantModel", "ask_all", "ask_figures"]
 
@@ -149,7 +148,7 @@ async def _admission(
     limiter: Limiter, ledger: Ledger, holder: HolderId, scope: ScopeId, key: EffectKey, now: int
 ) -> None:
     permit = await limiter.enter(key, 1_100, 2)
-    verdict = await ledger.reserve(key, 1, scope, Money(5_100_000), holder, now, sent=True)
+    verdict = await ledger.reserve(key, 1, scope, Money(5_100_000), holder, now)
     assert isinstance(verdict, Reserved)
     limiter.leave(key, permit, CallHealth.SUCCESS)
     await ledger.answer(key, 1, Money(27_000), now)

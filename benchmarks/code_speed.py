@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, show
 from benchmarks.timing import CALIBRATED_MS, calibration_loop, slowness
 from vegakit.config import load
 from vegakit.conversation import AssistantMessage, Text, UserMessage
-from vegakit.sage.sessions import SessionStore, TurnRecord
+from vegakit.sage import SessionStore, TurnRecord
 from vegakit.sdk import runtime_arguments
 
 __all__ = ["main"]

@@ -34,14 +34,12 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.host import Agent
-from vegakit.ports.execution import Model
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.jsonl import JsonLinesSink
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest
-from vegakit.testing.provider.server import Provider
+from vegakit.ports import Model
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
+from vegakit.telemetry import JsonLinesSink
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 
 __all__ = ["main"]
 

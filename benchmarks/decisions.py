@@ -43,7 +43,6 @@ def budget_round() -> Iterator[object]:
         number += 1
         effect = EffectKey(str(number))
         assert isinstance(budget.reserve(effect, 1, leaf, worst, holder, number), Reserved)
-        budget.mark_sent(effect, 1)
         budget.answer(effect, 1, bill, number)
         budget.forget(effect, 1)
         yield None

@@ -123,11 +123,9 @@ def _program(*, journaled: bool) -> Callable[[str, AsyncExitStack], Awaitable[Fa
     """One program with as many sends, priced before the first."""
 
     async def opened(url: str, stack: AsyncExitStack) -> FanOut:
-        from vegakit.lang.codegen.compiler import compile_program
-        from vegakit.lang.frontends import check_program
-        from vegakit.providers.registry import build_model
-        from vegakit.sdk.programs import VegaProgram
-        from vegakit.sdk.runtime import Runtime
+        from vegakit.lang import check_program, compile_program
+        from vegakit.providers import build_model
+        from vegakit.sdk import Runtime, VegaProgram
         from vegakit.store import open_journal
 
         checked, found = check_program(_PROGRAM, "main.vega", lambda _path: None)

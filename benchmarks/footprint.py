@@ -23,7 +23,7 @@ from benchmarks.stalls import watched
 from benchmarks.timing import slowness
 from vegakit.host import Agent, Process, Reducer
 from vegakit.program import ProcessRestarted, ProcessSpawned, Respond
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime
 
 __all__ = ["main"]
 

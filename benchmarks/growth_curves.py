@@ -23,14 +23,12 @@ from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent
 from vegakit.ids import SpanId, TraceId
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import Checked, check_program
+from vegakit.lang import Checked, check_program, compile_program
 from vegakit.money import Money
 from vegakit.program import Bounds
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime, VegaProgram
 from vegakit.store.seals import RowSeals, user_seal
-from vegakit.telemetry.jsonl import line_of
+from vegakit.telemetry import line_of
 
 __all__ = ["CURVES", "Curve"]
 

@@ -26,9 +26,9 @@ from benchmarks.handing import BareThread
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.host import Agent, Process, Reply
 from vegakit.ports import Journal
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger
 
 __all__ = ["AT_ONCE", "CALLS", "ROUNDS", "asking", "main", "nothing", "spawned"]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tests.language.test_programs import PROGRAMS, missing_instructions
 
-from vegakit.lang.codegen.bytecode import Op
-from vegakit.testing.programs import run_test
+from vegakit.lang import Op
+from vegakit.testing import run_test
 
 __all__ = ["main"]
 

@@ -18,11 +18,7 @@ from benchmarks.figures import Figure, at_least, show
 from benchmarks.language_program import program
 from benchmarks.starting import starting_figures
 from benchmarks.timing import ns_per_step
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
-from vegakit.lang.syntax.formatter import format_source
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import Module, check_program, compile_program, format_source, parse
 from vegakit.vm import Status, Vm, start
 
 LINES = 5_000

@@ -24,14 +24,10 @@ from typing import NamedTuple
 from benchmarks.asks import ConstantModel
 from benchmarks.figures import Figure, at_least, at_most, show
 from vegakit.concurrency import SteadyClock
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.store import RetentionRule
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.lang import check_program, compile_program
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.store import RetentionRule, SqliteJournal, SqliteLedger
+from vegakit.telemetry import JsonLinesSink
 
 __all__ = ["main"]
 

@@ -25,10 +25,8 @@ from benchmarks.figures import Figure, at_least, show
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved, ScopeRule
-from vegakit.ports.storage import Ledger
-from vegakit.store import thread
-from vegakit.store.postgres import PostgresLedger
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.ports import Ledger
+from vegakit.store import PostgresLedger, SqliteLedger, thread
 
 __all__ = ["main"]
 
@@ -146,7 +144,7 @@ async def _declare(place: str) -> None:
 
 async def _settled(place: str) -> int:
     async with aclosing(_ledger(place)) as ledger:
-        scope = await ledger.scope(ROOT, 0)
+        scope = await ledger.scope(ROOT)
     assert scope is not None
     assert not scope.reserved
     return scope.settled
@@ -169,7 +167,7 @@ async def _pay_until(until: float, ledger: Ledger, holder: HolderId, caller: int
     paid = 0
     while time.monotonic() < until:
         effect = EffectKey(f"{holder}/{caller}/{paid}")
-        assert await ledger.reserve(effect, 1, ROOT, Money(2), holder, 0, sent=True) == Reserved()
+        assert await ledger.reserve(effect, 1, ROOT, Money(2), holder, 0) == Reserved()
         await ledger.answer(effect, 1, Money(1), 0)
         paid += 1
     return paid

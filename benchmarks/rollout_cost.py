@@ -26,8 +26,8 @@ from vegakit.ports import Store
 from vegakit.records import to_json
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore, PostgresStore
-from vegakit.vesper import PersonAction, RolloutMode, rollout
-from vegakit.vesper.evidence import RolloutEvidence, RolloutRecord, initial_rollout
+from vegakit.vesper import PersonAction, RolloutMode, RolloutRecord, rollout
+from vegakit.vesper.evidence import RolloutEvidence, initial_rollout
 
 __all__ = ["decision_figures", "evidence_figures", "main", "verified_figures"]
 

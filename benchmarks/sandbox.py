@@ -21,10 +21,10 @@ from typing import NamedTuple
 from campaigns.containment import contained
 
 from benchmarks.figures import Figure, at_most, show
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
+from vegakit.tools import Bubblewrap
 from vegakit.tools.protected_names import ABSENT_FILES, ABSENT_FOLDERS
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
 from vegakit.tools.sandbox.seccomp import filter_file
 
 __all__ = ["main"]

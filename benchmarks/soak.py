@@ -20,9 +20,9 @@ from benchmarks.asks import ConstantModel
 from benchmarks.figures import at_least, at_most, show
 from vegakit.errors import VegaError
 from vegakit.host import Agent, Process, Supervisor
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
+from vegakit.telemetry import JsonLinesSink
 
 __all__ = ["main"]
 

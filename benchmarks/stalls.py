@@ -29,11 +29,9 @@ from benchmarks.asks import ConstantModel
 from benchmarks.figures import Figure, at_most, show
 from vegakit.conversation import AssistantMessage, ModelReply, ModelRequest, Text, Usage
 from vegakit.host import Agent
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.program import Bounds
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime, VegaProgram
 
 __all__ = ["WORKS", "LoopWatch", "main", "watched"]
 

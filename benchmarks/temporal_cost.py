@@ -22,7 +22,7 @@ from temporalio.client import Client
 from benchmarks.figures import Figure, show
 from benchmarks.temporal_cost_workers import Plain, serve_ours, serve_plain, start
 from benchmarks.temporal_server import temporal_server
-from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable import ProgramHandle, TemporalConnection, connect
 
 __all__ = ["main"]
 

@@ -13,13 +13,11 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
-from vegakit.durable.client import connect
-from vegakit.durable.deployment import Deployment, serve
+from vegakit.durable import Deployment, connect, serve
 from vegakit.host import Agent, Reducer
-from vegakit.program import AskProcess, DeferReply, Prompt, ReducerAction, Respond
-from vegakit.program.messages import ResultMessage
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
+from vegakit.program import AskProcess, DeferReply, Prompt, ReducerAction, Respond, ResultMessage
+from vegakit.providers import ScriptedModel
+from vegakit.store import SqliteLedger, SqliteStore
 
 __all__ = ["Plain", "serve_ours", "serve_plain", "start"]
 

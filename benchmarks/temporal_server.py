@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from vegakit.durable.client import connect
+from vegakit.durable import connect
 from vegakit.errors import UserError
 
 TEMPORAL = Path(sys.executable).parent / "temporal"

@@ -31,7 +31,7 @@ from benchmarks.figures import Figure, at_most, show
 
 from campaigns.admission_bombs import Bomb, harmless, nested_loops, some
 from vegakit.host import Agent, PreparedGrant, run_program
-from vegakit.lang.analysis.cost_sends import ModelTerms
+from vegakit.lang import ModelTerms
 from vegakit.money import dollars
 from vegakit.program import (
     AdmissionRequest,
@@ -40,11 +40,10 @@ from vegakit.program import (
     ProgramRights,
     RefusedProgram,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.server import Operations, ServerPolicy
 from vegakit.server.mcp import call_operation
-from vegakit.server.operations import Operations
-from vegakit.server.policy import ServerPolicy
 
 __all__ = ["LongestStep", "bomb_figures", "flood_figures", "main", "scale", "stall_figures"]
 

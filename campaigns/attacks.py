@@ -23,7 +23,7 @@ from tests.tools.mcp.test_attacks import NOT_HERE as MCP_NOT_HERE
 
 from campaigns.attacks_carried_out import CARRIED_OUT, Tally
 from campaigns.races import TOOLS, Races, race_each_way
-from vegakit.tools.openat import best_opener, open_by_walk
+from vegakit.tools import best_opener, open_by_walk
 
 __all__ = ["main"]
 

@@ -20,12 +20,9 @@ from tests.tools.yaml_tools.test_attacks import BOUNDED, BY_ID
 
 from vegakit.errors import CapabilityDenied, InvalidRuleError, VegaError
 from vegakit.policy import Allowed, Denied, Grant, decide, parse_command
-from vegakit.tools.files import Files
-from vegakit.tools.functions import ToolArgumentsError
-from vegakit.tools.http import Http
+from vegakit.tools import Files, Http, SandboxLimits, ToolArgumentsError, best_opener, open_by_walk
 from vegakit.tools.http_requests import FetchResponse
-from vegakit.tools.openat import best_opener, open_by_walk
-from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
+from vegakit.tools.sandbox.command import ExecTool
 from vegakit.tools.tool_files import ToolFileError
 
 __all__ = ["CARRIED_OUT", "Tally", "let_loose", "rides"]

@@ -22,9 +22,9 @@ from typing import IO, NamedTuple
 import msgspec
 
 from campaigns.audit_tampering import TAMPERINGS, tampered
-from vegakit.ports.storage import AuditEntry, AuditLevel
-from vegakit.store.audit import SqliteAudit, read_audit, verify_audit
-from vegakit.telemetry.redaction import Redactor
+from vegakit.ports import AuditEntry, AuditLevel
+from vegakit.store import SqliteAudit, read_audit, verify_audit
+from vegakit.telemetry import Redactor
 
 __all__ = ["Appended", "Tampered", "append_and_kill", "append_some", "main", "tamper"]
 

@@ -10,7 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
-from vegakit.store.audit import EMPTY, AuditFaultKind, AuditLink, hash_of
+from vegakit.store import AuditFaultKind, AuditLink
+from vegakit.store.audit import EMPTY, hash_of
 
 __all__ = ["TAMPERINGS", "Tampering", "tampered"]
 

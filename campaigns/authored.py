@@ -26,9 +26,9 @@ from vegakit.money import Money
 from vegakit.policy import Backoff, RetryRule
 from vegakit.prices import PAID_REPEATS, PriceRow, PriceTier
 from vegakit.program import AdmittedProgram, AgentBody, ProgramRights, RefusedProgram
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import tool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import tool
 
 __all__ = ["Seen", "faults_of", "main", "run_one"]
 

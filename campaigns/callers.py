@@ -39,7 +39,7 @@ class Client(NamedTuple):
 
 async def _vega(wire: str, url: str, stack: AsyncExitStack) -> Client:
     """With ledger and traces on disk, and no journal."""
-    from vegakit.store.sqlite.stores import SqliteLedger
+    from vegakit.store import SqliteLedger
 
     folder = folder_of(stack)
     return await _runtime(wire, url, stack, folder, ledger=SqliteLedger(folder / "ledger.db"))
@@ -66,9 +66,9 @@ async def _runtime(
     wire: str, url: str, stack: AsyncExitStack, folder: Path, **stores: Any
 ) -> Client:
     from vegakit.host import Agent
-    from vegakit.providers.registry import build_model
-    from vegakit.sdk.runtime import Runtime
-    from vegakit.telemetry.jsonl import JsonLinesSink
+    from vegakit.providers import build_model
+    from vegakit.sdk import Runtime
+    from vegakit.telemetry import JsonLinesSink
 
     keys = access(url)
     runtime = Runtime(
@@ -93,7 +93,7 @@ def access(url: str) -> Any:
     """With a price, since nobody lists one for a local model at an address that was given."""
     from vegakit.money import Money
     from vegakit.prices import PriceRow, PriceTier
-    from vegakit.providers.access import ProviderAccess
+    from vegakit.providers import ProviderAccess
 
     price = PriceRow("measured", (PriceTier(*map(Money, (10**9, 5 * 10**9, 10**8, 10**9))),))
     return ProviderAccess(lambda: KEY, base_url=url, price=price)
@@ -102,8 +102,7 @@ def access(url: str) -> Any:
 async def _vega_wire(wire: str, url: str, stack: AsyncExitStack) -> Client:
     """Our codec and transport alone, as the gate calls them."""
     from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
-    from vegakit.providers.admission import admitted
-    from vegakit.providers.registry import build_model
+    from vegakit.providers import admitted, build_model
 
     model = build_model(f"{wire}:{WIRES[wire].model}", access(url))
     stack.push_async_callback(model.aclose)

@@ -40,7 +40,7 @@ from msgspec.structs import replace
 from tests.sage.scene import Scene, calls
 
 from vegakit.sage.undo.windows import SILENCE_NS
-from vegakit.testing.provider import Provider, ProviderReply, ProviderRequest
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 
 __all__ = [
     "PROMPTS",

@@ -7,9 +7,8 @@ from uuid import uuid4
 
 from benchmarks.figures import Figure
 
-from vegakit.ports.execution import ChildLauncher, Clock
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.ports import ChildLauncher, Clock
+from vegakit.tools import Bubblewrap, SandboxLimits
 
 __all__ = ["contained"]
 

@@ -22,7 +22,7 @@ from benchmarks.temporal_server import temporal_server
 
 from campaigns.dataflow_programs import bodies, evaluate
 from campaigns.dataflow_worker import Fault, Workers
-from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable import ProgramHandle, TemporalConnection, connect
 from vegakit.errors import VegaError
 
 __all__ = ["Flows", "main", "run_killed"]

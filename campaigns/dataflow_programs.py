@@ -27,12 +27,12 @@ from vegakit.program import (
     Prompt,
     ReducerAction,
     Respond,
+    ResultMessage,
     Returned as Answered,
     SendAfter,
     SpawnChild,
 )
-from vegakit.program.messages import ResultMessage
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.records import digest128
 
 __all__ = ["Node", "bodies", "evaluate", "flow", "graph", "hasty"]

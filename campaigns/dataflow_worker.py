@@ -12,9 +12,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from vegakit.durable.client import connect
-from vegakit.durable.deployment import Deployment, serve
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
+from vegakit.durable import Deployment, connect, serve
+from vegakit.store import SqliteLedger, SqliteStore
 
 __all__ = ["Fault", "Workers"]
 

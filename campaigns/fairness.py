@@ -11,12 +11,10 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, at_most
 
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.program import Printed
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
 
 __all__ = ["fairness_figures", "sends_figures"]
 

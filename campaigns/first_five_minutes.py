@@ -216,9 +216,8 @@ _TOLD = {
     ),
     "vega resume": "It goes on: three answers had arrived and are not bought again.",
     "vega runs": (
-        "Had the kill come a second earlier, it would have cut off three questions that may have\n"
-        "been billed. Two are asked again out of what was quoted; for the third it pauses, and\n"
-        "says what to type: `vega resume --budget '+$0.01'`.\n\n"
+        "The question that was cut off may have been billed, so its charge is added to the most\n"
+        "that the run may cost. The first line shows the limit for one kill.\n\n"
         "All of it was recorded, since that is the default:"
     ),
 }

@@ -24,10 +24,8 @@ from typing import Any, NamedTuple, TypeAlias
 from campaigns.kills_program import MODEL, POINTS, ROUNDS, WIDTH, Fault, live, question
 from vegakit.conversation import Usage
 from vegakit.prices import bill
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 
 __all__ = ["Kills", "Live", "kill_runs", "killed_run", "main"]
 

@@ -22,11 +22,9 @@ from vegakit.money import Money
 from vegakit.policy import RetryRule
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import Printed
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ProviderAccess, ScriptedModel, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

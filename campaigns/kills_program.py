@@ -19,13 +19,10 @@ from vegakit.events import EffectOutcome
 from vegakit.host import Agent
 from vegakit.ids import EffectKey
 from vegakit.policy import RetryRule
-from vegakit.ports.execution import Model
-from vegakit.ports.storage import ClaimResult
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.ports import ClaimResult, Model
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteJournal, SqliteLedger
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -28,11 +28,10 @@ from vegakit.errors import BudgetExceeded, ErrorClass, Phase, WorldError
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent, LimiterRules
 from vegakit.policy import Backoff, BreakerRule, RateRule, RetryBudgetRule, RetryRule
-from vegakit.ports.storage import Ledger
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.ports import Ledger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger, SqliteLedger
 
 __all__ = ["LEDGERS", "MOMENTS", "WAYS", "Moment", "Sweep", "Way", "main", "sweep"]
 
@@ -236,7 +235,7 @@ async def sweep(way: Way, ledger_name: str, moment: Moment, folder: Path) -> Swe
                 leaks.append(wait)
             if not cancelled:
                 break
-        root = await ledger.scope(rt.budgets.root, rt.clock.now())
+        root = await ledger.scope(rt.budgets.root)
         assert root is not None
     drift = reserved_and_drift(path)[1] if path.exists() else 0
     name = f"{way.name}, {ledger_name}, {moment.name}"
@@ -247,7 +246,7 @@ async def _reserved(rt: Runtime, ledger: Ledger, expected: int) -> int:
     """A stream left in the body of its loop is closed by the event loop, a little later."""
     reserved = -1
     for _ in range(TURNS):
-        scope = await ledger.scope(rt.budgets.root, rt.clock.now())
+        scope = await ledger.scope(rt.budgets.root)
         assert scope is not None
         reserved = scope.reserved
         if reserved == expected:

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import dollars
 from vegakit.policy import InsufficientBudget, Reserved, ScopeRule
-from vegakit.ports.storage import Ledger
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.ports import Ledger
+from vegakit.store import SqliteLedger
 
 __all__ = ["CAP", "FITTING", "PROCESSES", "ROOT", "Outcome", "call_all", "main", "spend_to_the_cap"]
 
@@ -164,7 +164,7 @@ async def _call(
     if isinstance(verdict, InsufficientBudget):
         taken = verdict.settled + verdict.reserved
         return "refused" if taken >= (rule.cap or 0) == verdict.cap else "wrongly refused"
-    if not isinstance(verdict, Reserved) or not await ledger.mark_sent(effect, 1):
+    if not isinstance(verdict, Reserved):
         return "wrongly refused"
     settling: Any = (
         ledger.answer(effect, 1, WORST_CASE, 0)

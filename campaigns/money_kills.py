@@ -24,16 +24,16 @@ from vegakit.concurrency import SteadyClock
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.host import Agent
 from vegakit.money import Money, format_money
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
 
 __all__ = ["WAYS", "Killed", "kill_while_reserved", "main", "reserved_and_drift"]
 
 AT_ONCE = 4
 CALLERS = 3
 LONGER_THAN_A_LEASE_MS = 60_000
-LIVE = "state IN ('reserved', 'sent')"
+LIVE = "state = 'sent'"
 
 
 def _looks_first(request: ModelRequest) -> dict[str, Any]:

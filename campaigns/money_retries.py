@@ -21,11 +21,9 @@ from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.errors import AgentFailed, ErrorClass, RateLimited, Timeout
 from vegakit.host import Agent, LimiterRules
 from vegakit.policy import Backoff, BreakerRule, RateRule, RetryRule
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import DropConnection, Failure, Hang
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.testing import DropConnection, Failure, Hang, Provider
 
 __all__ = ["FAILURES", "WIRES", "Counted", "fail_for_ever", "main"]
 

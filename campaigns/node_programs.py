@@ -7,9 +7,12 @@ which trap it is, and in which step, is what paths and optimisations are most ea
 from random import Random
 
 from vegakit.contracts import (
+    Arithmetic,
+    ArrayMade,
     ArrayType,
     BooleanType,
     Clause,
+    Conditional,
     Constant,
     DecimalType,
     EnumType,
@@ -17,28 +20,23 @@ from vegakit.contracts import (
     FieldOf,
     FunctionCall,
     IntegerType,
+    Inverted,
     ItemLoop,
     Logic,
     LoopKind,
+    Membership,
     NamedValue,
+    Negated,
     NodeInput,
     NodeProgram,
     NodeStep,
     NodeType,
+    RecordMade,
     RecordType,
     Relation,
+    Rescaled,
     TimestampType,
     walk,
-)
-from vegakit.contracts.typed import (
-    Arithmetic,
-    ArrayMade,
-    Conditional,
-    Inverted,
-    Membership,
-    Negated,
-    RecordMade,
-    Rescaled,
 )
 
 INTEGER, BOOLEAN, INSTANT = IntegerType(), BooleanType(), TimestampType()

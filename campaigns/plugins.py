@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from tests.sage.scene import Scene, calls
 
 from campaigns.contract.stage import installed_wheel
-from vegakit.testing.provider import Provider, ProviderReply, ProviderRequest
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 
 __all__ = ["CASES", "HOGS", "Case", "Seen", "groups", "install", "main", "play"]
 

@@ -34,12 +34,10 @@ from vegakit.errors import VegaError
 from vegakit.host import Agent
 from vegakit.money import Money, format_money as shown
 from vegakit.prices import bill
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.postgres import PostgresLedger
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, RequestStatus
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import PostgresLedger
+from vegakit.testing import Provider, ProviderReply, ProviderRequest, RequestStatus
 
 __all__ = ["Outcome", "Size", "main", "outages"]
 
@@ -48,6 +46,7 @@ USAGE = Usage(30, 7)
 MAX_TOKENS = 100
 SCHEMA = "outage"
 SAMPLE_S = 0.02
+PATIENCE_S = 120.0
 
 
 class Size(NamedTuple):
@@ -101,7 +100,7 @@ class Found(NamedTuple):
             _none("of them thrown away", self.thrown_away),
             _none("questions that were sent twice", self.twice),
             Figure("refused before they were sent", f"{self.refused.total():,}"),
-            Figure("samples of the budget", f"{self.samples:,}"),
+            Figure("samples of the budget", f"{self.samples:,}", "> 0", self.samples > 0),
             Figure("fullest of them, of the cap", f"{self.fullest / cap:.1%}"),
             _none("of them above the cap", self.over),
             _none("calls of the living that stay unknown", self.claims[False, "unknown"]),
@@ -128,18 +127,18 @@ class Sampler(threading.Thread):
     def __init__(self, dsn: str) -> None:
         super().__init__(daemon=True)
         self._dsn, self._done = dsn, threading.Event()
-        self.used: list[tuple[int, int]] = []
-        """Settled and reserved together, and the cap."""
+        self.used: list[int] = []
+        """Settled and reserved together."""
 
     def run(self) -> None:
-        query = f"SELECT settled + reserved, cap FROM {SCHEMA}.scopes WHERE parent IS NULL"
+        query = f"SELECT settled + reserved FROM {SCHEMA}.scopes WHERE parent IS NULL"
         while not self._done.is_set():
             with (
                 suppress(psycopg.Error),
                 psycopg.connect(self._dsn, connect_timeout=2, autocommit=True) as server,
             ):
                 while not self._done.wait(SAMPLE_S):
-                    self.used += [(int(u), int(cap)) for u, cap in server.execute(query.encode())]
+                    self.used += [int(used) for (used,) in server.execute(query.encode())]
             self._done.wait(SAMPLE_S)
 
     def end(self) -> None:
@@ -205,11 +204,22 @@ def outages(size: Size) -> Found:
         time.sleep(size.down_s / 2)
         server.start()
         _say(provider, "started")
-        time.sleep(size.rest_s + 2 * size.lease_ms / 1000)
+        time.sleep(size.rest_s)
+        _wait_settled(server, dead)
         outcomes = [process.end() for process in living]
         _say(provider, "all callers ended")
         sampler.end()
-        return _audit(server, provider, sampler, outcomes, dead)
+        return _audit(server, provider, sampler.used, outcomes, dead, _cap_of(size))
+
+
+def _wait_settled(server: Cluster, dead: Callers) -> None:
+    """Wait until the living have settled the calls of the killed process, or it takes too long."""
+    of_dead = f"holder = '{dead.holder}' AND state = 'sent'"
+    gives_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < gives_up:
+        if server.asked(SCHEMA, f"SELECT count(*) FROM claims WHERE {of_dead}") == [(0,)]:
+            return
+        time.sleep(SAMPLE_S)
 
 
 def _say(provider: Provider, what: str) -> None:
@@ -218,7 +228,12 @@ def _say(provider: Provider, what: str) -> None:
 
 
 def _audit(
-    server: Cluster, provider: Provider, sampler: Sampler, outcomes: list[Outcome], dead: Callers
+    server: Cluster,
+    provider: Provider,
+    samples: list[int],
+    outcomes: list[Outcome],
+    dead: Callers,
+    cap: int,
 ) -> Found:
     requests = [r for r in provider.requests if not r.text.startswith(f"{dead.name}/")]
     answered = [r.text for r in requests if r.status is RequestStatus.ANSWERED]
@@ -245,9 +260,9 @@ def _audit(
         thrown_away=len(set(answered) - handed),
         twice=sum(count > 1 for count in Counter(r.text for r in requests).values()),
         refused=refused,
-        samples=len(sampler.used),
-        fullest=max((used for used, _ in sampler.used), default=0),
-        over=sum(used > cap for used, cap in sampler.used),
+        samples=len(samples),
+        fullest=max(samples, default=0),
+        over=sum(used > cap for used in samples),
         claims=claims,
         settled=int(settled),
         due=cut + paid * bill(model.price, USAGE),

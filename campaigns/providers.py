@@ -31,16 +31,16 @@ from vegakit.conversation import (
 from vegakit.errors import ErrorClass, Phase, UserError, WorldError
 from vegakit.providers import ProviderAccess, admitted, build_model
 from vegakit.providers.known import PROVIDERS
-from vegakit.testing.provider.script import (
+from vegakit.testing import (
     Break,
     DropConnection,
     Failure,
     Hang,
+    Provider,
     ProviderReply,
     ProviderToolCall,
     Script,
 )
-from vegakit.testing.provider.server import Provider
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "providers.md"
 MODELS = {

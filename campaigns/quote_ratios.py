@@ -44,14 +44,22 @@ from vegakit.conversation import (
 )
 from vegakit.errors import VegaError, error_name
 from vegakit.host import deployment
-from vegakit.lang import AgentSpec, Checked, KnownRun, Quote, compile_program, quote, sends_of
-from vegakit.lang.frontends import check_program
+from vegakit.lang import (
+    AgentSpec,
+    Checked,
+    KnownRun,
+    Quote,
+    check_program,
+    compile_program,
+    quote,
+    sends_of,
+)
 from vegakit.prices import PAID_REPEATS
 from vegakit.program import DEFAULT_WINDOW, Bounds
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.records import digest128, to_json
 from vegakit.sdk import ProjectWorld, Runtime, VegaProgram
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.testing import VirtualClock, run_virtual
 
 MEDIAN, MEDIAN_COUNTED, FEW, MOST_OF_FEW = 25, 15, 20, 50
 _COUNTED = {"models.fast": "openai:gpt-4.1-mini", "models.smart": "openai:gpt-4.1"}

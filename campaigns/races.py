@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, TypeAlias
 from campaigns.workspace_races import Tries, blind_tries
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.policy import Grant
-from vegakit.tools.files import Files, Listing, Stat
-from vegakit.tools.openat import OpenFolder, best_opener, open_by_walk
+from vegakit.tools import Files, best_opener, open_by_walk
+from vegakit.tools.files import Listing, Stat
+from vegakit.tools.openat import OpenFolder
 
 __all__ = ["SWAPS", "TOOLS", "Races", "race", "race_each_way"]
 

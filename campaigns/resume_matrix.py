@@ -215,7 +215,7 @@ async def _no_price(table: Table) -> None:
     table.home.set(head + tail[tail.index("[") :])
     await table.run()
     table.home.set(settings)
-    await table.resume()
+    await table.run()  # it made no call, so there is nothing to resume
 
 
 async def _no_key(table: Table) -> None:

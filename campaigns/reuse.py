@@ -43,18 +43,16 @@ from vegakit.errors import VegaError
 from vegakit.events import Answered
 from vegakit.host import LimiterRules, keep_answers, keep_rest, walk_through
 from vegakit.ids import Digest, ProgramId, ScopeId
-from vegakit.lang import ModelTerms, compile_program, quote
-from vegakit.lang.analysis.cost_statements import KnownRun
-from vegakit.lang.check.symbols import Checked
+from vegakit.lang import Checked, KnownRun, ModelTerms, compile_program, quote
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
 from vegakit.prices import PAID_REPEATS
 from vegakit.program import Printed
-from vegakit.providers.scripted import ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedModel, ScriptedReply
 from vegakit.records import digest128
 from vegakit.sdk import Runtime, VegaProgram
 from vegakit.store import MemoryJournal, list_runs
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.testing import VirtualClock, run_virtual
 
 _PATIENT = LimiterRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
 _AMOUNT = re.compile(r"\$0\.\d+")

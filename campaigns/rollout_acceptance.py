@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.figures import Figure
 
-from vegakit.contracts import STAGES, Rollout, RolloutMode, RolloutRule, StageChange
-from vegakit.contracts.rollout import share_of_hash
+from vegakit.contracts import STAGES, Rollout, RolloutMode, RolloutRule, StageChange, share_of_hash
 from vegakit.conversation import Usage
 from vegakit.host import Agent
 from vegakit.money import Dollars, dollars
@@ -27,8 +26,7 @@ from vegakit.ports import Model
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers import ProviderAccess, build_model
 from vegakit.sdk import Runtime
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 from vegakit.vesper import RolloutQuote, rollout
 
 __all__ = ["BAD", "GOOD", "LEAST_CALLS", "acceptance", "rolled_out"]

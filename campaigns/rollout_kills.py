@@ -29,12 +29,10 @@ from benchmarks.figures import Figure, show
 
 from campaigns.postgres_cluster import Cluster, cluster
 from campaigns.rollout_worker import NAME, WIDTH, Fault, Seat, Shop, live, opened, prompt
-from vegakit.contracts import STAGES
-from vegakit.contracts.rollout import share_of_hash
+from vegakit.contracts import STAGES, share_of_hash
 from vegakit.sdk import Runtime
 from vegakit.store import PostgresStore
-from vegakit.vesper import PersonAction, RolloutMode
-from vegakit.vesper.paths import CallInputs
+from vegakit.vesper import CallInputs, PersonAction, RolloutMode
 
 __all__ = ["MODES", "Found", "kill_round", "main"]
 

@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, show
 
 from vegakit.conversation import ModelRequest, Text, ToolMessage, UserMessage
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.tools import FunctionTool, ToolContext, tool
 from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vegakit.conversation import ModelRequest, Text, ToolMessage, UserMessage
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.store import PostgresJournal, PostgresStore
 from vegakit.tools import FunctionTool, current_effect

@@ -41,8 +41,8 @@ from tests.cli.scene import Painted
 from vegakit.cli.look import cells
 from vegakit.cli.top_app import TopApp
 from vegakit.control import open_socket
-from vegakit.sdk.control_server import ControlServer
-from vegakit.testing.provider import Provider
+from vegakit.sdk import ControlServer
+from vegakit.testing import Provider
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "tests" / "data" / "screens"

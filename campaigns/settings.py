@@ -21,8 +21,9 @@ from campaigns.contract.stage import BrokenError, installed_wheel, stage
 from campaigns.settings_calls import CALL_ROWS
 from campaigns.settings_house import House, Row
 from campaigns.settings_places import PLACE_ROWS
-from vegakit.config.names import parse_name, setting_names, toml_of
-from vegakit.config.tables import Key, Table, Tables
+from vegakit.config import Key, toml_of
+from vegakit.config.names import parse_name, setting_names
+from vegakit.config.tables import Table, Tables
 
 ROWS = (*CALL_ROWS, *PLACE_ROWS)
 NOBODY_READS = "unread.toml"

@@ -363,6 +363,13 @@ CALL_ROWS = (
         'budget.default = "$0.0007"',
     ),
     Row(
+        "budget.on_cut_off",
+        'budget.on_cut_off = "ask"',
+        killed_and_resumed,
+        "goes on; 2 sent",
+        "fails; 1 sent",
+    ),
+    Row(
         "budget.on_exceed",
         'budget.on_exceed = "allow"',
         in_turn("a", "b", "c"),

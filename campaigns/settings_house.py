@@ -26,15 +26,15 @@ from msgspec.structs import replace
 
 from campaigns.contract.stage import Done, Stage, require
 from campaigns.telemetry_receivers import Received, grpc_receiver, http_receiver
-from vegakit.testing.provider.script import (
+from vegakit.testing import (
     Failure,
+    Provider,
     ProviderAnswer,
     ProviderReply,
     ProviderRequest,
     ProviderToolCall,
-    default_answer,
 )
-from vegakit.testing.provider.server import Provider
+from vegakit.testing.provider.script import default_answer
 
 POSTGRES = "postgresql://127.0.0.1:5432/test"
 _FAILS = re.compile(r"fail:(\d+)")

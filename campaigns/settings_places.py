@@ -58,6 +58,27 @@ def quoted_repeats(house: House) -> str:
     return found[0] if found else said
 
 
+FILTER = """\
+agent Filter { model fast  max_tokens 5 }
+agent Big { model fast  max_tokens 800 }
+for number in range(9) {
+    try {
+        if (Filter <- "safe {number}") != "yes" { fail("no"); }
+        Big <- "write";
+    } catch Failed {}
+}
+"""
+
+
+def guessed(house: House) -> str:
+    """Tell how many calls a program makes whose guard refuses all of nine items."""
+    script = {"latency_ms": 50, "matches": {"safe": "no", "write": "words"}}
+    house.write({"filter.vega": FILTER, "script.json": json.dumps(script)})
+    words = "filter.vega --model scripted:script.json --json".split()
+    account = house.run_well("vega", "run", *words).page["account"]
+    return f"{account['calls']} calls"
+
+
 def calls(tool: str, **given: object) -> Scene:
     """Tell what a tool of the MCP server returned."""
 
@@ -488,6 +509,8 @@ PLACE_ROWS = (
         "at most 2 paid repeats",
         "at most 0 paid repeats",
     ),
+    Row("speculate.limit", 'speculate.limit = "$0"', guessed, "11 calls", "9 calls"),
+    Row("speculate.agents.*", 'speculate.agents.Big = "$0"', guessed, "11 calls", "9 calls"),
     Row("permissions.mode", 'permissions.mode = "read-only"', pays(1), "ok; 1 paid", "ok; 0 paid"),
     Row(
         "permissions.rules",

@@ -24,7 +24,7 @@ from vegakit.host import LimiterRules, Process, TextChunk
 from vegakit.lang import check_program, compile_program
 from vegakit.policy import BreakerRule, Rate, RateRule
 from vegakit.sdk import Runtime, VegaProgram
-from vegakit.testing.harness import VirtualClock, VirtualLoop, run_virtual
+from vegakit.testing import VirtualClock, VirtualLoop, run_virtual
 
 # A compiled program that plays in a simulation: it does whatever a program can, as it is told.
 

@@ -227,20 +227,31 @@ class SimulatedLedger(MemoryLedger):
         await self._take_time()
         return verdict
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
-        settled = await super().answer(effect, attempt, bill, now)
+    async def answer(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        bill: Money,
+        now: int,
+        *,
+        rules: ScopeRules = NO_RULES,
+    ) -> Settlement:
+        settled = await super().answer(effect, attempt, bill, now, rules=rules)
         await self._take_time()
         return settled
 
-    async def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        settled = await super().cut_off(effect, attempt, now)
+    async def cut_off(
+        self, effect: EffectKey, attempt: int, now: int, *, rules: ScopeRules = NO_RULES
+    ) -> Settlement:
+        settled = await super().cut_off(effect, attempt, now, rules=rules)
         await self._take_time()
         return settled
 
     async def _take_time(self) -> None:
         for name, scope in self._budget.scopes.by_id.items():
-            if scope.cap is not None and scope.used > scope.cap:
-                self.broken.append(f"{name} holds {scope.used} over its cap of {scope.cap}")
+            cap = scope.rule.cap
+            if cap is not None and scope.used > cap:
+                self.broken.append(f"{name} holds {scope.used} over its cap of {cap}")
         await asyncio.sleep(self._chance.choice([0, 3, 50, 400]) / 1000)
 
 

@@ -21,9 +21,9 @@ from benchmarks.figures import Figure, show
 from vegakit.errors import VegaError
 from vegakit.host import Agent
 from vegakit.ids import ScopeId
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
 
 __all__ = ["main"]
 
@@ -98,7 +98,7 @@ async def _beside(path: Path) -> None:
 
 async def _account(path: Path) -> list[Figure]:
     async with aclosing(SqliteLedger(path)) as ledger:
-        scope = await ledger.scope(ScopeId("runtime:default"), 0)
+        scope = await ledger.scope(ScopeId("runtime:default"))
     assert scope is not None
     return [Figure("still reserved", f"{scope.reserved}", "0", scope.reserved == 0)]
 

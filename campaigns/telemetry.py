@@ -42,10 +42,10 @@ from vegakit.conversation import Usage
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import ActivityLog, Agent
 from vegakit.ids import SpanId, TraceId
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 from vegakit.telemetry import FanOutSink
-from vegakit.testing.provider import (
+from vegakit.testing import (
     Failure,
     Provider,
     ProviderAnswer,

@@ -13,11 +13,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import NamedTuple
 
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.tools import Bubblewrap, SandboxLimits
 
 __all__ = ["Tries", "blind_tries"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from vegakit.cli.main import COMMANDS
+from vegakit.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 DIFFERENT = "different, because "

@@ -8,14 +8,19 @@ VEGA_TEST_SHARE is the share of the tests in percent that is run, always the sam
 VEGA_TEST_SHARD is a part of the files: `2/4` is the second of four.
 VEGA_TESTS_UNTIL is a moment, in seconds since 1970, after which no further test begins.
 VEGA_COSTS is a folder in which each process writes the CPU seconds that its tests took, by file.
+VEGA_TESTS_LEFT_OUT names files that are not collected, with `:` between them.
+
+Workers of xdist begin with the most expensive files, so that no long file is left for the end.
 
 The data of a user is kept in a folder for this run of the tests, with the secret that the stored
 journals were sealed with.
 """
 
 import asyncio
+import gc
 import inspect
 import json
+import math
 import os
 import tempfile
 import time
@@ -29,9 +34,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from tools import costs  # pyright: ignore[reportAttributeAccessIssue]
 from vegakit.vm import strict_lookahead
 
-if "PYTEST_XDIST_WORKER" in os.environ:
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if IS_WORKER:
     # The processes that tests start are not measured: they load the same modules again and again.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 strict_lookahead(on=True)
@@ -42,13 +49,21 @@ os.environ.pop("VEGA_DATA_DIR", None)
 _SECRET = Path(_DATA_HOME.name) / "vega" / "secret"
 _SECRET.parent.mkdir(mode=0o700)
 _SECRET.write_bytes(bytes(range(32)))
+if not IS_WORKER:
+    # What workers share, as `tests/sharing.py` says. It ends with the process that started them.
+    _SHARED = tempfile.TemporaryDirectory(prefix="vega-shared-")
+    os.environ["VEGA_TESTS_SHARED"] = _SHARED.name
 
 HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
 SHARE = int(os.environ.get("VEGA_TEST_SHARE", "100"))
 SHARD, SHARDS = map(int, os.environ.get("VEGA_TEST_SHARD", "1/1").split("/"))
 UNTIL = float(os.environ.get("VEGA_TESTS_UNTIL", "inf"))
 COSTS = os.environ.get("VEGA_COSTS", "")
-if "PYTEST_XDIST_WORKER" in os.environ:
+LEFT_OUT = {
+    Path(__file__).parents[1] / file
+    for file in os.environ.get("VEGA_TESTS_LEFT_OUT", "").split(":")
+}
+if IS_WORKER:
     # A run of pytest inside of a test is a part of what that test costs.
     os.environ.pop("VEGA_COSTS", None)
 
@@ -74,6 +89,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if crc32(item.path.name.encode()) % SHARDS == SHARD - 1]
     # One at least: no tests at all would be a failure.
     items[:] = [one for one in items if crc32(one.nodeid.encode()) % 100 < SHARE] or items[:1]
+    if IS_WORKER and math.isinf(UNTIL):
+        measured = costs.kept()
+        items.sort(key=lambda item: -measured.of([_file_of(item)]))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A set, because `--ignore` compares each path with each of its values."""
+    return collection_path in LEFT_OUT or None
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.path.relative_to(item.config.rootpath).as_posix()
 
 
 _costs: dict[str, tuple[float, int]] = {}
@@ -86,7 +113,13 @@ def _cpu_s() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
+def pytest_collection() -> None:
+    """No collection of garbage while tests are found: nearly all that is made then stays."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
+    gc.enable()
     _costs["collecting"] = (_cpu_s(), 0)
 
 
@@ -96,7 +129,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
-        file = item.path.relative_to(item.config.rootpath).as_posix()
+        file = _file_of(item)
         cpu_s, tests = _costs.get(file, (0.0, 0))
         _costs[file] = (cpu_s + _cpu_s() - before, tests + 1)
 

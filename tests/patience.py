@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
-from vegakit.testing.harness import VirtualLoop
+from vegakit.testing import VirtualLoop
 
 PATIENCE_S = 30.0
 """Tests that look for a planted fault set less: there it is the usual end."""

@@ -43,7 +43,7 @@ FOLDERS = {
     "examples": "lang vm cli",
     "hosts": "testing host",
     "journal": "host store",
-    "kernel": "kernel",
+    "kernel": "kernel server control",
     "lang": "lang",
     "language": "lang vm program sdk",
     "language_python": "lang",
@@ -53,7 +53,7 @@ FOLDERS = {
     "policy": "policy",
     "program": "program",
     "runtime": "host sdk control child_process concurrency",
-    "sage": "sage",
+    "sage": "sage server",
     "simulation": "host program policy",
     "store": "store",
     "telemetry": "telemetry",
@@ -64,7 +64,7 @@ FOLDERS = {
     "test_words.py": "errors ids records value_types conversation effects events lazy ports",
     "testing": "testing",
     "tools": "tools child_process",
-    "vesper": "vesper",
+    "vesper": "vesper contracts",
     "vm": "vm",
     "wheel": "*",
     "wires": "wires",
@@ -76,10 +76,12 @@ NIGHTLY_TESTS = (
     "tests/**/*_faults.py",  # faults that are planted to be found
     "tests/architecture/test_starting.py",  # modules loaded one by one
     "tests/cli/test_node_samples.py",
+    "tests/durability/test_going_on.py",  # `just resume` in small
     "tests/durability/test_kill_campaign.py",
     "tests/durable/test_*.py",  # Temporal
     "tests/kernel/test_chaos.py",
     "tests/kernel/test_openapi.py",
+    "tests/lang/flows/test_in_flight.py",  # random programs, as `just parallel` takes them
     "tests/lang/quoting/test_soundness.py",
     "tests/runtime/children/test_*.py",
     "tests/runtime/test_kill_leaks.py",
@@ -116,14 +118,26 @@ NIGHTLY_SUITES = {
     ),
     "admission": NightlySuite("program", ("python -m campaigns.admission",)),
     "attacks": NightlySuite("tools policy child_process", ("python -m campaigns.attacks",)),
+    "consent": NightlySuite("lang vm program", ("python -m campaigns.consent 300",)),
     "edits": NightlySuite("sage", ("python -m campaigns.edits 500",)),
     "grammar": NightlySuite("lang", ("python -m tests.lang.bombs",)),
     "kernel": NightlySuite("kernel server", ("python -m campaigns.kernel",)),
     "kills": NightlySuite(
         "host store control",
-        ("python -m campaigns.kill_campaign 150 --cold 10", "python -m campaigns.kills 50 5"),
+        (
+            "python -m campaigns.kill_campaign 150 --cold 10",
+            "python -m campaigns.kills 50 5",
+            "python -m campaigns.signals 3 --cold 1",
+        ),
     ),
-    "money": NightlySuite("policy host store", ("python -m campaigns.money",)),
+    "money": NightlySuite(
+        "policy host store",
+        (
+            "python -m campaigns.money",
+            "python -m campaigns.disagreement 3",
+            "python -m campaigns.disagreement 3 postgres",
+        ),
+    ),
     "nodes": NightlySuite("vesper contracts", ("python -m campaigns.nodes",)),
     "plugins": NightlySuite("sage", ("python -m campaigns.plugins",)),
     "programs": NightlySuite("lang", ("python -m benchmarks.python_programs 500",)),
@@ -211,8 +225,10 @@ def packages_of(test: str) -> set[str]:
     return set(FOLDERS[Path(test).parts[1]].split())
 
 
-def check_plan(changed: Iterable[str], imported_by: Mapping[str, set[str]]) -> Plan:
-    """Choose the tests of `just check`."""
+def check_plan(
+    changed: Iterable[str], imported_by: Mapping[str, set[str]], most_cpu_s: float = CHECK_CPU_S
+) -> Plan:
+    """Choose the tests of `just check`, the nearest first."""
     changed = sorted(changed)
     distance_of = distances({package_of(path) for path in changed}, imported_by)
     if any(package_of(path) == "docs" for path in changed):
@@ -224,7 +240,7 @@ def check_plan(changed: Iterable[str], imported_by: Mapping[str, set[str]]) -> P
         for path in candidates
         if (rank := _rank(path, changed, distance_of)) is not None
     ]
-    fitting, left = _fitting(sorted(ranked), CHECK_CPU_S)
+    fitting, left = _fitting(sorted(ranked), most_cpu_s)
     return Plan(sorted(distance_of), fitting, [], left)
 
 

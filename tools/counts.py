@@ -1,4 +1,4 @@
-"""Counts that may only fall: what we want less of in `src` and in the documents.
+"""Counts that may only fall: what we want less of in `src`, in tests and in the documents.
 
     python tools/counts.py            each count beside its limit; exits 1 if one is above it
     python tools/counts.py --places   the same with the places of each count
@@ -14,6 +14,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+import inner_imports
 
 ROOT = Path(__file__).parent.parent
 LIMITS = Path(__file__).with_suffix(".json")
@@ -79,8 +81,10 @@ Places = Iterator[str]
 
 
 def statements(trees: Mapping[str, ast.Module]) -> Places:
-    """Statements in `src`, as the parser counts them."""
+    """Statements in `src`, as the parser counts them. Stubs are types, and not run."""
     for name, tree in trees.items():
+        if name.endswith(".pyi"):
+            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt):
                 yield f"{name}:{node.lineno}"
@@ -189,6 +193,12 @@ def _changed_by(node: ast.stmt) -> str:
             return ""
 
 
+def imports_below_packages(trees: Mapping[str, ast.Module]) -> Places:
+    """Imports outside of `src` that reach below a package (tools/inner_imports.py)."""
+    texts = inner_imports.outside_texts()
+    yield from map(str, inner_imports.forbidden_imports(texts, trees))
+
+
 def phrases_in_code(trees: Mapping[str, ast.Module]) -> Places:
     """Phrases of our dialect in docstrings of `src`."""
     for name, tree in trees.items():
@@ -217,6 +227,7 @@ COUNTS: dict[str, Callable[[Mapping[str, ast.Module]], Places]] = {
         parallel_assignments,
         odd_names,
         imports_for_effects,
+        imports_below_packages,
         phrases_in_code,
         phrases_in_pages,
     )
@@ -224,10 +235,10 @@ COUNTS: dict[str, Callable[[Mapping[str, ast.Module]], Places]] = {
 
 
 def trees_of(src: Path) -> dict[str, ast.Module]:
-    """Parse the source files. Generated code counts nowhere."""
+    """Parse the source files, and the stubs of packages. Generated code counts nowhere."""
     return {
         path.relative_to(src).as_posix(): ast.parse(path.read_text("utf-8"))
-        for path in sorted(src.rglob("*.py"))
+        for path in sorted([*src.rglob("*.py"), *src.rglob("__init__.pyi")])
         if "_pb2" not in path.name
     }
 

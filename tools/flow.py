@@ -56,7 +56,7 @@ def ask_with_journal(folder: Path) -> None:
 
 async def _ask(journal: Path | None) -> None:
     from vegakit import Agent, Runtime
-    from vegakit.providers.scripted import ScriptedModel
+    from vegakit.providers import ScriptedModel
 
     reviewer = Agent("reviewer", model=ScriptedModel(["Hello.", "Fine."]), max_tokens=50)
     kept: dict[str, Any] = {} if journal is None else {"journal": journal}
@@ -89,8 +89,8 @@ def approval(_: Path) -> None:
 async def _approve() -> None:
     from vegakit import Agent, Runtime
     from vegakit.control import Question
-    from vegakit.providers.scripted import ScriptedModel
-    from vegakit.tools.decorator import ToolContext, tool
+    from vegakit.providers import ScriptedModel
+    from vegakit.tools import ToolContext, tool
 
     @tool(capabilities=["net::post"])
     async def pay(ctx: ToolContext, amount: int) -> str:
@@ -119,7 +119,7 @@ def resume(folder: Path) -> None:
 
 async def _first_life(journal: Path) -> None:
     from vegakit import Agent, Runtime
-    from vegakit.providers.scripted import ScriptedModel
+    from vegakit.providers import ScriptedModel
 
     async with Runtime(budget="$1", journal=journal) as runtime:
         await runtime.ask(Agent("writer", model=ScriptedModel(["A plan."])), "Plan it.")
@@ -128,7 +128,7 @@ async def _first_life(journal: Path) -> None:
 
 async def _second_life(journal: Path) -> None:
     from vegakit import Agent, Runtime
-    from vegakit.providers.scripted import ScriptedModel
+    from vegakit.providers import ScriptedModel
 
     writer = Agent("writer", model=ScriptedModel(["A draft."]))
     opened = Runtime(budget="$1", journal=journal)

@@ -1,8 +1,8 @@
-"""`python tools/kernel_calls.py [--write]`: the kernel's table as methods of a client.
+"""`python tools/kernel_calls.py [--write]`: the types of the methods of the kernel's client.
 
-Prints `src/vegakit/control/kernel_calls.py`, or writes it. The methods are spelled out so that type
-checkers and editors know each request and reply; a test compares the file with what is printed
-here, so a new row of the table is one run of this.
+Prints the stub `src/vegakit/control/kernel_calls.pyi`, or writes it. The methods are made
+from the table. The stub gives type checkers and editors each request and reply. A test compares the
+file with this output, so run this again after you add a row to the table.
 """
 
 import subprocess
@@ -13,14 +13,9 @@ from typing import Any
 
 from vegakit.control import KERNEL_OPERATIONS, Operation, ReplyShape
 
-TARGET = Path(__file__).parents[1] / "src/vegakit/control/kernel_calls.py"
-HEAD = '''\
-"""The operations of the kernel as methods of a client, each with its own request and reply.
-
-Made from the table by `python tools/kernel_calls.py --write`; a test compares. How a request is
-carried is for a subclass to say.
-"""
-
+TARGET = Path(__file__).parents[1] / "src/vegakit/control/kernel_calls.pyi"
+HEAD = """\
+# Made from the table by `python tools/kernel_calls.py --write`; a test compares.
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import TypeVar
@@ -29,30 +24,20 @@ from msgspec import Struct
 
 {imports}
 
-ReplyT = TypeVar("ReplyT", bound=Struct)
-
+_T = TypeVar("_T", bound=Struct)
 
 class KernelCalls(ABC):
-    """The rows of `KERNEL_OPERATIONS`, as `kernel.TenantKernel` has them."""
-
     @abstractmethod
-    async def call(self, name: str, request: Struct, reply: type[ReplyT]) -> ReplyT:
-        """Carry out the operation of this name, and return its reply."""
-
+    async def call(self, name: str, request: Struct, reply: type[_T]) -> _T: ...
     @abstractmethod
-    def stream(self, name: str, request: Struct, reply: type[ReplyT]) -> AsyncGenerator[ReplyT]:
-        """Begin the stream of this name, and yield what it tells."""
-'''
-ONE = '''
-    async def {name}(self, request: {request}) -> {reply}:
-        """{text}"""
-        return await self.call("{name}", request, {reply})
-'''
-STREAM = '''
-    def {name}(self, request: {request}) -> AsyncGenerator[{reply}]:
-        """{text}"""
-        return self.stream("{name}", request, {reply})
-'''
+    def stream(self, name: str, request: Struct, reply: type[_T]) -> AsyncGenerator[_T]: ...
+"""
+ONE = """
+    async def {name}(self, request: {request}) -> {reply}: ...
+"""
+STREAM = """
+    def {name}(self, request: {request}) -> AsyncGenerator[{reply}]: ...
+"""
 
 
 def _imported_from(module: str) -> str:
@@ -80,7 +65,6 @@ def source() -> str:
             name=row.name,
             request=row.request.__name__,
             reply=row.reply.__name__,
-            text=row.description,
         )
         for row in rows
     )

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from vegakit.lang import CATCHABLE, LIBRARY, Op
 from vegakit.lang.check import settings as fields
 from vegakit.lang.check.symbols import MOST_FILES
-from vegakit.lang.codegen.bytecode import Op
 from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
-from vegakit.lang.library import CATCHABLE, LIBRARY, LibraryFunction
+from vegakit.lang.library import LibraryFunction
 from vegakit.lang.syntax.cursor import CLAUSES_OF, FOREIGN_WORDS, TOP_WORDS
 from vegakit.lang.syntax.lexer import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, RESERVED
 from vegakit.program import Bounds

@@ -9,27 +9,34 @@ that was never used, and the number and name of one that is gone are reserved. A
 either side's files and run this again.
 """
 
+import re
 import sys
 import tempfile
 import textwrap
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
+from msgspec import NODEFAULT, Struct, inspect, json as msgspec_json
 
+from vegakit.errors import BugError
 from vegakit.server.proto_shapes import (
     PACKAGE,
     SERVICES,
+    ChoiceShape,
+    FieldShape,
     ProtoMessage,
     ProtoMethod,
     ProtoSchema,
     ReplyShape,
+    default_of,
     enum_name,
-    flat_fields,
     kernel_schema,
+    proto_type,
     snake,
+    without_none,
 )
 
 HOME = Path(__file__).parent.parent / "src" / "vegakit" / "server" / "proto"
@@ -201,6 +208,22 @@ def names_of(schema: ProtoSchema) -> dict[str, dict[str, str]]:
     return messages | enums
 
 
+def flat_fields(message: ProtoMessage) -> list[tuple[str, str, str, FieldShape]]:
+    """Return name, type, oneof and origin of each field that has a number."""
+    fields: list[tuple[str, str, str, FieldShape]] = []
+    for field in message.fields:
+        if isinstance(field.shape, ChoiceShape):
+            fields.extend((name, kind, field.name, field) for name, kind in field.shape.variants)
+        else:
+            fields.append((field.name, proto_type(field.shape), "", field))
+    names = [name for name, *_ in fields]
+    oneofs = {oneof for _, _, oneof, _ in fields if oneof}
+    twice = sorted({name for name in names if names.count(name) > 1} | oneofs.intersection(names))
+    if twice:
+        raise BugError(f"{message.name} has two fields {twice[0]}: rename one, or a variant")
+    return fields
+
+
 def _signature(method: ProtoMethod) -> str:
     stream = "stream " if method.row.shape is ReplyShape.STREAM else ""
     return f"{method.request} -> {stream}{method.reply}"
@@ -235,14 +258,14 @@ def _messages_file(schema: ProtoSchema, lock: Lock) -> str:
 
 def _message(message: ProtoMessage, wanted: Mapping[str, str], lock: Lock) -> str:
     numbers = numbered(message.name, wanted, lock, first=1)
-    lines = [*_comment(message.comment), f"message {message.name} {{"]
+    lines = [*_comment(_words(message.cls)), f"message {message.name} {{"]
     lines += _reserved_lines(reserved(message.name, wanted, lock))
     inside = ""
     for name, kind, oneof, field in flat_fields(message):
         if inside and oneof != inside:
             lines.append("  }")
         if oneof and oneof != inside:
-            lines += [*_comment(field.comment, "  "), f"  oneof {oneof} {{"]
+            lines += [*_comment(_comment_on(message, field), "  "), f"  oneof {oneof} {{"]
         inside = oneof
         if oneof:
             lines += [
@@ -251,7 +274,10 @@ def _message(message: ProtoMessage, wanted: Mapping[str, str], lock: Lock) -> st
             ]
         else:
             label = "optional " if _is_plain(kind) else ""
-            lines += [*_comment(field.comment, "  "), f"  {label}{kind} {name} = {numbers[name]};"]
+            lines += [
+                *_comment(_comment_on(message, field), "  "),
+                f"  {label}{kind} {name} = {numbers[name]};",
+            ]
     if inside:
         lines.append("  }")
     return "\n".join([*lines, "}", ""])
@@ -282,6 +308,62 @@ def _service_file(name: str, methods: Collection[ProtoMethod]) -> str:
         lines.append(f"  rpc {method.name}({request}) returns ({stream}{reply});")
     imports = f'import "{FOLDER}/messages.proto";\n'
     return "\n".join([HEAD, imports, *lines, "}", ""])
+
+
+# Comments: what a docstring says of a field, and what its type does.
+
+
+def _words(cls: type | None) -> str:
+    if cls is None:
+        return "Stands for its one field, where that cannot stand by itself."
+    return " ".join((cls.__doc__ or "").split())
+
+
+def _comment_on(message: ProtoMessage, shape: FieldShape) -> str:
+    if message.cls is None or (field := shape.source) is None:
+        return "What it holds."
+    kind, is_nullable = without_none(field.type)
+    is_money = "Money" in repr(get_type_hints(message.cls, include_extras=True)[field.name])
+    words = _words(message.cls)
+    parts = re.split(r"(?<=[.;])\s+", words)
+    said = [part.rstrip(".;") for part in parts if f"`{field.encode_name}`" in part]
+    facts = [f"{one[:1].upper()}{one[1:]}." for one in said]
+    if is_money:
+        facts.append("In nano-dollars.")
+    elif field.encode_name.endswith("_ms"):
+        facts.append("In milliseconds.")
+    facts.extend(_bounds(kind))
+    facts.append(_when_absent(field, is_nullable))
+    return " ".join(fact for fact in facts if fact)
+
+
+def _bounds(kind: inspect.Type) -> list[str]:
+    match kind:
+        case inspect.StrType(min_length=least, max_length=most):
+            return _between(least, most, " characters")
+        case inspect.IntType(ge=least, le=most):
+            return _between(least, most, "")
+        case _:
+            return []
+
+
+def _between(least: int | None, most: int | None, unit: str) -> list[str]:
+    if most is None:
+        return [] if least is None else [f"At least {least}{unit}."]
+    return [f"{least} to {most}{unit}." if least is not None else f"At most {most}{unit}."]
+
+
+def _when_absent(field: inspect.Field, is_nullable: bool) -> str:
+    if field.required:
+        return "May be absent." if is_nullable else "Required."
+    default = default_of(field)
+    if default is NODEFAULT:
+        return "Left as it is if absent."
+    if default is None:
+        return "Absent if there is none."
+    if isinstance(default, Struct):
+        return "May be absent."
+    return f"By default {msgspec_json.encode(default).decode()}."
 
 
 def _comment(text: str, indent: str = "") -> list[str]:

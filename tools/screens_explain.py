@@ -14,9 +14,8 @@ from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import render_flows
 from vegakit.cli.explain import render_manifest
 from vegakit.cli.look import Look
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
-from vegakit.lang.analysis.effects import manifest_of
-from vegakit.sdk.sources import check_source
+from vegakit.lang import dataflow_of, manifest_of
+from vegakit.sdk import check_source
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"

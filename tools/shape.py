@@ -102,6 +102,11 @@ class Tree:
             for path in sorted(src.rglob("*.py"))
         }
         self.parsed = {name: ast.parse(text) for name, text in self.texts.items()}
+        self.stubs = {
+            str(path.relative_to(src).with_suffix(".py")): ast.parse(path.read_text("utf-8"))
+            for path in sorted(src.rglob("__init__.pyi"))
+        }
+        """What packages import when a name is first used."""
 
     def lines(self) -> int:
         return sum(len(text.splitlines()) for text in self.texts.values())
@@ -245,7 +250,7 @@ def _home(tree: Tree, module: str, name: str, depth: int = 0) -> str | None:
     here = _file(tree, module)
     if here is None or not here.endswith("__init__.py") or depth > 5:
         return here
-    for node in ast.walk(tree.parsed[here]):
+    for node in ast.walk(tree.stubs.get(here) or tree.parsed[here]):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:

@@ -41,23 +41,24 @@ PURE = (
     "ports/** prices program/** records vm/**".split()
 )
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
-PYTEST = "pytest -q -n logical --dist worksteal".split()
+WORKERS = (os.cpu_count() or 1) + 1
+"""Many tests wait for a process or a server: one worker more than cores keeps the cores busy."""
+PYTEST = f"pytest -q -n {WORKERS}".split()
+BY_FILE = [*PYTEST, "--dist", "loadfile", "--no-loadscope-reorder"]
+"""A worker takes a whole file, so that its fixtures are made once. `tests/conftest.py` orders the
+files: the most expensive ones first."""
 
 
 class Suite(NamedTuple):
     """`histories` is how many random histories a property runs; `alone` keeps a suite that takes
-    all cores from running beside another."""
+    all cores from running beside another; it does not collect the files `left_out`."""
 
     commands: list[list[str]]
     histories: int = 30
     alone: bool = False
+    left_out: tuple[str, ...] = ()
 
 
-def _ignored(paths: list[str]) -> list[str]:
-    return [f"--ignore={path}" for path in paths]
-
-
-_LEFT_TO_NIGHTLY = changes.nightly_files()
 SUITES = {
     "format": Suite([["ruff", "format", "--check", "--quiet", "."]]),
     "lint": Suite([["ruff", "check", "--quiet", "."]]),
@@ -67,12 +68,24 @@ SUITES = {
     "all types": Suite([["basedpyright"]]),
     "quick types": Suite([["python", "tools/quick_types.py"]]),
     "parallel": Suite([["python", "-m", "campaigns.parallel", "100"]]),
-    "wheel": Suite([["bash", "tools/try_wheel.sh"], ["pytest", "-q", "-n0", "tests/wheel"]]),
-    "tests": Suite([[*PYTEST, "--ignore=tests/wheel", *_ignored(_LEFT_TO_NIGHTLY)]], alone=True),
+    "prose": Suite([["python", "tools/prose.py"]]),
+    "empty environment": Suite([["bash", "tools/try_wheel.sh"]]),
+    "wheel": Suite([["bash", "tools/try_wheel.sh"], [*BY_FILE, "tests/wheel"]], alone=True),
+    # One process compiles the tests, while types are checked. Otherwise each worker would.
+    "compiled tests": Suite(
+        [
+            [
+                *"env -u PYTHONDONTWRITEBYTECODE VEGA_TEST_SHARE=0".split(),
+                *"pytest -q --collect-only".split(),
+            ]
+        ],
+        left_out=tuple(changes.nightly_files()),
+    ),
+    "tests": Suite([BY_FILE], alone=True, left_out=tuple(changes.nightly_files())),
     "all tests": Suite(
         [
             ["coverage", "erase"],
-            [*"coverage run -m".split(), *PYTEST, "--ignore=tests/wheel"],
+            [*"coverage run -m".split(), *BY_FILE],
             ["coverage", "combine", "--quiet"],
             ["coverage", "report", "-i", "--fail-under=80"],
             ["coverage", "report", "-i", f"--include={PURE_FILES}", "--fail-under=95"],
@@ -80,7 +93,7 @@ SUITES = {
         alone=True,
     ),
     "properties": Suite(
-        [[*PYTEST, "--timeout=0", *[p for p in changes.test_files() if "_properties" in p]]],
+        [[*BY_FILE, "--timeout=0", *[p for p in changes.test_files() if "_properties" in p]]],
         histories=1_000,
         alone=True,
     ),
@@ -90,10 +103,14 @@ SUITES = {
 }
 GROUPS = {
     "check": ["format", "lint", "layers", "quick types", "chosen tests"],
-    "ci": "types format lint layers catalog wheel parallel tests".split(),
+    "ci": [
+        *("types", "parallel", "compiled tests", "empty environment"),
+        *"catalog format lint layers tests".split(),
+    ],
     "nightly": [
         "all types",
-        *"format lint layers catalog wheel".split(),
+        *"format lint layers catalog prose".split(),
+        "empty environment",
         "all tests",
         "properties",
         *changes.NIGHTLY_SUITES,
@@ -106,7 +123,8 @@ def chosen_tests() -> Suite:
     plan = changes.check_plan(changes.changed_files(), changes.importers())
     print(plan)
     until = f"VEGA_TESTS_UNTIL={time.time() + CHECK_S}"
-    return Suite([["env", until, *PYTEST, *plan.files]] if plan.files else [], histories=20)
+    tests = ["env", until, *PYTEST, "--dist", "worksteal", *plan.files]
+    return Suite([tests] if plan.files else [], histories=20)
 
 
 def pulled_suites() -> tuple[list[str], dict[str, Suite]]:
@@ -115,7 +133,7 @@ def pulled_suites() -> tuple[list[str], dict[str, Suite]]:
     print("nightly suites of what changed:", plan, sep="\n")
     if not plan.files:
         return plan.suites, {}
-    tests = Suite([[*PYTEST, *plan.files]], histories=100, alone=True)
+    tests = Suite([[*BY_FILE, *plan.files]], histories=100, alone=True)
     return [*plan.suites, "pulled tests"], {"pulled tests": tests}
 
 
@@ -131,6 +149,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
+    _take_signals()
     words = [word for word in sys.argv[1:] if word != "--measure"] or ["check"]
     suites = SUITES
     names: list[str] = []
@@ -155,6 +174,14 @@ def main() -> int:
     if "--measure" in sys.argv:
         keep(rows, files)
     return int(any(row.verdict != "ok" for row in rows))
+
+
+def _take_signals() -> None:
+    """Let the tests see signals as at a terminal. A command in the background of a shell, or under
+    `nohup`, ignores these signals, and so would every process that a test starts."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
 
 
 def show(rows: list[Row], files: dict[str, costs.Cost]) -> None:
@@ -206,7 +233,12 @@ def run_all(names: list[str], suites: dict[str, Suite], folder: str) -> Iterator
 def run(name: str, suite: Suite, folder: str, out: TextIO) -> Row:
     print(f"\n── {name}", file=out, flush=True)
     started = time.monotonic()
-    env = {"VEGA_HISTORIES": str(suite.histories), **os.environ, "VEGA_COSTS": folder}
+    env = {
+        "VEGA_HISTORIES": str(suite.histories),
+        **os.environ,
+        "VEGA_COSTS": folder,
+        "VEGA_TESTS_LEFT_OUT": ":".join(suite.left_out),
+    }
     cpu_s = 0.0
     verdict = "ok"
     summary = ""

@@ -10,11 +10,9 @@ from pathlib import Path
 from benchmarks.peers_programs.plans import CAP, MODEL
 from vegakit.host import Agent, run_program
 from vegakit.policy import RetryRule
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteJournal, SqliteLedger
 
 __all__ = ["MAX_TOKENS", "open_reader"]
 

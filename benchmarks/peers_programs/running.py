@@ -16,15 +16,14 @@ from benchmarks.peers_programs.plans import MODEL, TOOLS
 from vegakit.conversation import Usage
 from vegakit.money import Money
 from vegakit.prices import bill
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.testing.provider.script import (
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.testing import (
+    Provider,
     ProviderReply,
     ProviderRequest,
     ProviderToolCall,
     RequestStatus,
 )
-from vegakit.testing.provider.server import Provider
 
 __all__ = ["PEERS_PYTHON", "SLOW_MS", "Killed", "Moment", "Seen", "Way", "killed", "seen"]
 

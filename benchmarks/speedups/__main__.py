@@ -27,7 +27,7 @@ from benchmarks.speedups.comparing import (
 )
 from benchmarks.speedups.running import Lane, NotRunningError, Run, lane_of
 from benchmarks.speedups.ways import HAND, IN_TURN, OURS, PLANTED, PROFILED, WAYS, Way
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 __all__ = ["main"]
 

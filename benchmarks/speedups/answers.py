@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.speedups.cases import System
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
+from vegakit.testing import ProviderReply, ProviderRequest, ProviderToolCall
 
 __all__ = ["LEAST_MS", "Answers", "Asked", "asked"]
 

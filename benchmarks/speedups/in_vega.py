@@ -11,11 +11,10 @@ from typing import Any
 
 from benchmarks.speedups.cases import CASES, FOLDER, MODEL
 from vegakit.program import Printed
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
+from vegakit.telemetry import JsonLinesSink
 
 __all__ = ["open_programs"]
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.speedups.answers import Asked, asked
 from benchmarks.speedups.ways import Way
-from vegakit.testing.provider.script import RequestStatus
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, RequestStatus
 
 __all__ = ["Lane", "NotRunningError", "Run", "lane_of"]
 

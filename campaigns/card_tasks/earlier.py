@@ -33,13 +33,11 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ToolFailed, VegaError, error_name
-from vegakit.lang import compile_program
-from vegakit.lang.diagnostics import Diagnostic
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Diagnostic, check_program, compile_program
 from vegakit.ports import CommandResult
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import Runtime, VegaProgram
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.testing import VirtualClock, run_virtual
 from vegakit.tools import SandboxPool, SandboxSpec
 from vegakit.tools.http import FetchRequest, FetchResponse
 

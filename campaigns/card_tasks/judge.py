@@ -21,9 +21,9 @@ from msgspec import Struct
 
 from campaigns.card_tasks.case import PORT, Anything, Case, Fault, Seen, difference
 from campaigns.card_tasks.world import Model, Server, files_in, lay_out
-from vegakit.control.client import ControlClient
+from vegakit.control import ControlClient
 from vegakit.control.sockets import find
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from campaigns.card_tasks.case import Case, Reply, Request, Says
 from vegakit.conversation import Usage
-from vegakit.testing.provider.script import (
+from vegakit.testing import (
     Failure,
     Hang,
     ProviderAnswer,

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 from campaigns.code_complaints.agents import IN_USD, OUT_USD, Agent, Call, Mode, Order
 from campaigns.code_complaints.watch import tree
 from vegakit.conversation import Usage
-from vegakit.testing.provider import (
+from vegakit.testing import (
     Break,
     DropConnection,
     Failure,

@@ -4,6 +4,7 @@ import asyncio
 import random
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from campaigns.code_doors.doors import (
     normalised,
     script,
 )
+from vegakit.testing import Hang, ProviderAnswer, ProviderRequest
 
 __all__ = [
     "ASKING",
@@ -148,11 +150,19 @@ def _is_call(event: Event, name: str) -> bool:
 
 async def kill_faults(name: str, at: str) -> list[str]:
     """Kill it when a call has begun, start it again and go on; return what was lost or bought
-    twice."""
-    with tempfile.TemporaryDirectory() as place, scene(Path(place), script) as made:
+    twice. Until the kill the next answer does not come, so the turn cannot end before it."""
+    killed = threading.Event()
+
+    def hanging(request: ProviderRequest) -> ProviderAnswer:
+        if request.tool_results > KILLED_AT[at] and not killed.is_set():
+            return Hang()
+        return script(request)
+
+    with tempfile.TemporaryDirectory() as place, scene(Path(place), hanging) as made:
         door = DOORS[name](made)
         await door.start()
         await _killed(door, at)
+        killed.set()
         last = made.provider.requests[-1].tool_results
         await door.start()
         try:

@@ -27,7 +27,7 @@ from vegakit.cli.terminal.app import CodeApp
 from vegakit.cli.terminal.state import ChatItem, EndItem, TextItem, ToolItem, ToolState
 from vegakit.money import to_usd
 from vegakit.sage import SageAgent, SageEnd, event_line, prompted
-from vegakit.testing.provider import ProviderReply, ProviderRequest
+from vegakit.testing import ProviderReply, ProviderRequest
 
 __all__ = [
     "DOORS",

@@ -24,7 +24,7 @@ from msgspec import Struct
 from tests.sage.scene import Scene, scene
 
 from campaigns.code_tasks.task import CALLS, Call, Task, apply_calls, tree_of
-from vegakit.testing.provider import (
+from vegakit.testing import (
     DropConnection,
     ProviderAnswer,
     ProviderReply,

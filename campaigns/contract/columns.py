@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from campaigns.contract.rows import Row
 from campaigns.contract.stage import ANSWER, Done, Stage, require
 from vegakit.conversation import Usage
-from vegakit.testing.provider.script import RequestStatus
+from vegakit.testing import RequestStatus
 
 ALL = ["Step 1", "Step 2", "Step 3"]
 _REFUSED = "$0.05"

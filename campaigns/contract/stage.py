@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vegakit.conversation import Usage
-from vegakit.testing.provider.script import (
+from vegakit.testing import (
     Hang,
+    Provider,
     ProviderAnswer,
     ProviderReply,
     ProviderRequest,
     ProviderToolCall,
     RequestStatus,
 )
-from vegakit.testing.provider.server import Provider
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -47,22 +47,31 @@ def require(holds: object, why: str) -> None:
 
 @contextmanager
 def installed_wheel(lock: str = "all") -> Generator[Path]:
-    """Build the wheel, install it with a hashed lock in a fresh environment outside of the clone,
-    and give the folder of its commands."""
+    """Install the wheel in a fresh environment outside of the clone, and give the folder of its
+    commands."""
     with tempfile.TemporaryDirectory(prefix="vega-wheel-") as folder:
-        place = Path(folder)
-        uv, python = str(Path(sys.executable).with_name("uv")), sys.executable
-        for words in (
-            f"build --wheel --no-build-isolation --python {python} --out-dir {place}/dist",
-            f"venv --python {python} {place}/env",
-            f"pip install --python {place}/env --require-hashes -r locks/{lock}.txt",
-        ):
-            _quietly(uv, *words.split())
-        (wheel,) = (place / "dist").glob("*.whl")
-        # What a user starts for the second time is compiled; the first start is not the promise.
-        install = f"pip install --python {place}/env --no-deps --compile-bytecode {wheel}"
-        _quietly(uv, *install.split())
-        yield place / "env" / "bin"
+        install_wheel(Path(folder), lock)
+        yield commands_in(Path(folder))
+
+
+def commands_in(place: Path) -> Path:
+    """Return the folder of commands of the wheel that is installed in a place."""
+    return place / "env" / "bin"
+
+
+def install_wheel(place: Path, lock: str = "all") -> None:
+    """Build the wheel, and install it with a hashed lock."""
+    uv, python = str(Path(sys.executable).with_name("uv")), sys.executable
+    for words in (
+        f"build --wheel --no-build-isolation --python {python} --out-dir {place}/dist",
+        f"venv --python {python} {place}/env",
+        f"pip install --python {place}/env --require-hashes -r locks/{lock}.txt",
+    ):
+        _quietly(uv, *words.split())
+    (wheel,) = (place / "dist").glob("*.whl")
+    # What a user starts for the second time is compiled; the first start is not the promise.
+    install = f"pip install --python {place}/env --no-deps --compile-bytecode {wheel}"
+    _quietly(uv, *install.split())
 
 
 def _quietly(*command: str) -> None:

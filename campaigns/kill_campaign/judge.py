@@ -150,7 +150,7 @@ def _account(played: Played) -> list[Fault]:
     if charged != settled:
         faults.append(Fault("off", f"settled {settled}, the calls come to {charged}"))
     left = sum(reserved for _, reserved in books.roots)
-    live = [claim for claim in books.claims if claim.state in ("reserved", "sent")]
+    live = [claim for claim in books.claims if claim.state == "sent"]
     if not played.trouble and (left or live):
         faults.append(Fault("reserved", f"{left} nano-dollars, {len(live)} calls"))
     return faults

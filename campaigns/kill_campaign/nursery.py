@@ -72,12 +72,12 @@ class Child:
     def end_with(self, status: int) -> None:
         self._status.set_result(status)
 
-    def kill(self) -> bool:
+    def kill(self, by: signal.Signals = signal.SIGKILL) -> bool:
         """Whether it still lived."""
         if self.is_over:
             return False
         with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, by)
         return True
 
     @property
@@ -196,8 +196,7 @@ def _warm_up() -> None:
     for name in _WARM:
         importlib.import_module(name)
     from campaigns.kill_campaign.programs import write
-    from vegakit.lang.codegen.compiler import compile_program
-    from vegakit.lang.frontends import check_program
+    from vegakit.lang import check_program, compile_program
 
     checked, _ = check_program(write(0).source, "main.vega", lambda _: None)
     assert checked is not None
@@ -210,9 +209,7 @@ def _warm_up() -> None:
 async def _ask_once() -> None:
     from campaigns.kill_campaign.provider import Desk, serving
     from vegakit.conversation import ModelReply, ModelRequest, ModelSettings, Text, UserMessage
-    from vegakit.providers.access import ProviderAccess
-    from vegakit.providers.admission import admitted
-    from vegakit.providers.registry import build_model
+    from vegakit.providers import ProviderAccess, admitted, build_model
 
     async with serving() as server:
         url = server.open_desk("warm", Desk(random.Random(0), (0.0, 0.0)))
@@ -266,7 +263,9 @@ def _fork(job: list[Any]) -> int:
 
 def _live(words: list[str], folder: str, environment: dict[str, str], out: str, err: str) -> int:
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     os.setpgid(0, 0)
     for number, path, how in ((0, os.devnull, os.O_RDONLY), (1, out, 0), (2, err, 0)):
         file = os.open(path, how or os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -18,7 +18,7 @@ from campaigns.kill_campaign.provider import Desk, Server
 if TYPE_CHECKING:
     from campaigns.kill_campaign.judge import Books
 
-__all__ = ["Home", "Played", "Ways", "play"]
+__all__ = ["LONGEST_LIFE_S", "Home", "Played", "Ways", "play", "start_cold"]
 
 KEY = "sk-ant-campaign"
 _VEGA = str(Path(sys.executable).with_name("vega"))
@@ -118,13 +118,13 @@ async def play(
     as many `calls`; a life gets at most a part of them that leaves some for all lives."""
     played = Played(home, desk)
     doom = _Doom(chance, 1.3 * calls / max(1, kills))
-    more = ""
+    more: list[str] = []
     while home.lives < MOST_LIVES:
         words = _words(home, budget, more, ways)
         dies = played.kills < kills
         status, child = await _live(home, desk, warm, words, doom if dies else None, ways)
         played.kills += dies and status == -9
-        more = ""
+        more = []
         if status == -9:
             if not dies:
                 played.trouble = f"took more than {LONGEST_LIFE_S:.0f} s: {child.complained[-300:]}"
@@ -143,7 +143,10 @@ async def play(
             return played
         error = played.page.get("error", {})
         played.errors.append(f"{error.get('name')}: {error.get('reason')}")
-        # So many kills use up the paid repeats, and then a life waits for money.
+        # So many kills use up the budget, or bring no reply for long: then a life waits for leave.
+        if error.get("name") == "NeedsConsent":
+            more = ["--yes"]
+            continue
         is_short = error.get("name") == "BudgetExceeded" and written.is_bound
         if error.get("name") != "Paused" and not is_short:
             played.trouble = f"{played.errors[-1]} {child.complained[-300:]}"
@@ -152,17 +155,17 @@ async def play(
             played.trouble = f"raised {played.raises} times, and again {played.errors[-1]}"
             return played
         played.raises += 1
-        more = "+$1"
+        more = ["--budget", "+$1"]
     played.trouble = f"not done after {MOST_LIVES} lives"
     return played
 
 
-def _words(home: Home, budget: str, more: str, ways: Ways) -> list[str]:
+def _words(home: Home, budget: str, more: list[str], ways: Ways) -> list[str]:
     journal = ["--journal", ways.journal] if ways.journal else []
     # A life that was killed before it wrote anything down has left nothing to resume.
     if not home.lives or not _books(home).runs:
         return ["run", "main.vega", "--json", *journal, *(["--budget", budget] if budget else [])]
-    return ["resume", *filter(None, [ways.journal]), *(["--budget", more] if more else [])]
+    return ["resume", *filter(None, [ways.journal]), *more]
 
 
 def _books(home: Home) -> "Books":
@@ -181,7 +184,7 @@ async def _live(
     ways: Ways,
 ) -> tuple[int, Child]:
     environment = {**home.environment, RECEIVED: str(home.received), FAULTS: ways.faults}
-    start = _start_cold if ways.cold else warm.start
+    start = start_cold if ways.cold else warm.start
     child = await start(words, home.project, environment, home.next_life())
     tasks = [asyncio.ensure_future(_answer(home, child, warm))]
     if doom is not None:
@@ -232,7 +235,7 @@ def answer_to(text: str) -> str:
     return "yes" if blake2b(text.encode(), digest_size=1).digest()[0] % 3 else "no"
 
 
-async def _start_cold(
+async def start_cold(
     words: list[str], folder: Path, environment: dict[str, str], at: Path
 ) -> Child:
     """The installed command, as a person starts it; nobody stands in it who logs."""

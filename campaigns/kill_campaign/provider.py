@@ -8,6 +8,7 @@ killed one hear the same; only how long an answer takes is left to chance.
 | `MAY`               | fails with 500 for good, for one text in five                      |
 | `BUSY`              | is refused with 529 the first time a run sends it                  |
 | `SLOW`              | takes ten times as long                                            |
+| `LONG`              | is answered with as many tokens as it allows                       |
 
 Independent of `vegakit.testing.provider` on purpose: a campaign must not share the faults of what
 it judges. One server serves many runs, each under a path of its own.
@@ -151,7 +152,8 @@ class _Said:
         draw = int(name, 16)
         self._name, self._model = name, body["model"]
         self._input = 10 + draw % 20
-        self._output = 1 + draw // 32 % min(80, int(body["max_tokens"]))
+        most = int(body["max_tokens"])
+        self._output = most if "LONG" in _last_text(body) else 1 + draw // 32 % min(80, most)
         self.bill = self._input * INPUT_NANO + self._output * OUTPUT_NANO
         self._content = _content(body, name, draw)
         calls = any(part["type"] == "tool_use" for part in self._content)

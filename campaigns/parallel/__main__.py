@@ -3,8 +3,8 @@
 Random programs run in order and with windows of several sizes; what `vega explain` tells of them
 beside what was in flight together; the same programs again with faults
 planted in what looks ahead, each of which must be found; graphs of calls against the shortest time
-that there is; and the speed of the machine. With `agreement` only what is told beside what was in
-flight. Prints its figures last, and exits 1 when one falls short.
+that there is; and what a window costs a program that only computes. With `agreement` only what is
+told beside what was in flight. Prints its figures last, and exits 1 when one falls short.
 """
 
 import gc
@@ -27,7 +27,7 @@ from campaigns.parallel.explained import (
 )
 from campaigns.parallel.makespan import Span, measure
 from campaigns.parallel.searching import Looked, search, shown
-from campaigns.parallel.speed import speed
+from campaigns.parallel.speed import cost_of_window
 
 PROGRAMS, ALL_PROGRAMS = 1_000, 10_000
 MOST_GRAPHS = 1_000
@@ -64,7 +64,7 @@ def _runs(programs: int, pool: Executor, *, full: bool) -> Iterator[Figure]:
     yield from _programs(looked, len(differing))
     yield from _faults(pool)
     yield from _spans(measure(range(min(programs, MOST_GRAPHS)), pool))
-    yield speed(WINDOW)
+    yield cost_of_window(WINDOW)
 
 
 def _programs(looked: list[Looked], differing: int) -> Iterator[Figure]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from campaigns.parallel.flights import Flight, Flights, Place, Site
 from campaigns.parallel.told import Told, Wait, is_sure, shown
-from vegakit.lang.analysis.dataflow import DataflowLink, DataflowStep, StepKind
+from vegakit.lang import DataflowLink, DataflowStep, StepKind
 
 __all__ = ["Agreement", "Disagreement", "agreement"]
 

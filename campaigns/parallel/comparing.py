@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from campaigns.parallel.running import Seen, compiled, run
 from campaigns.parallel.trees import Block, shrunk, text_of
-from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang import Module
 
 __all__ = ["WINDOWS", "Compared", "Difference", "compare", "differences", "smallest"]
 

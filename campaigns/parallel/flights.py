@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vegakit.lang.analysis.dataflow import StepKind
-from vegakit.lang.codegen.bytecode import Module, Op
-from vegakit.vm import lookahead
-from vegakit.vm.machine import Vm
+from vegakit.lang import Module, Op, StepKind
+from vegakit.vm import Vm, lookahead
 from vegakit.vm.state import ProgramTask, TicketState
 from vegakit.vm.values import Handle, ProgramFault
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from random import Random
 
 from vegakit.conversation import ModelReply, ModelRequest, Text, UserMessage
-from vegakit.host.limiter import LimiterRules
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.host import LimiterRules
+from vegakit.lang import check_program, compile_program
 from vegakit.policy import BreakerRule, RateRule
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 __all__ = ["Call", "Graph", "graph", "list_schedule", "longest_way", "takes"]
 

@@ -33,8 +33,8 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
-from vegakit.ports.execution import Clock
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.ports import Clock
+from vegakit.providers import ScriptedModel
 from vegakit.records import canonical, to_json
 
 __all__ = ["PATHS", "SILENCE_MS", "Oracle", "current_life"]

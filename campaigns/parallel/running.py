@@ -22,17 +22,14 @@ from vegakit.control import Question
 from vegakit.effects import AskHuman, CallTool, Effect
 from vegakit.errors import UserError, VegaError, error_name
 from vegakit.events import HostEvent, OutcomeArrived, charged_for
-from vegakit.host.limiter import LimiterRules
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.host import LimiterRules
+from vegakit.lang import Module, check_program, compile_program
 from vegakit.money import dollars
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
-from vegakit.ports.execution import Model
-from vegakit.program import Printed, TraceNote, WastedCost
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.ports import Model
+from vegakit.program import Bounds, Printed, TraceNote, WastedCost
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 from vegakit.vm import Vm, restored, text_of
 
 __all__ = ["Seen", "compiled", "run"]
@@ -90,9 +87,11 @@ def run(
     easy: bool = False,
     given: Sequence[Any] = (),
     tempo: int = 0,
+    guesses: bool = True,
 ) -> Seen:
     """`rich`: no budget around the whole. `easy`: more money than any program can want, and models
-    that never fail; what fails is the program's own doing. `tempo`: after other times."""
+    that never fail; what fails is the program's own doing. `tempo`: after other times. `guesses`:
+    calls may begin behind guards."""
     seen = Seen()
     folder = Path(tempfile.mkdtemp(prefix="vega-parallel-")).resolve()
     try:
@@ -100,7 +99,8 @@ def run(
         budget = "$100" if rich else _BUDGETS[seed % len(_BUDGETS)]
         with _noting_refusals(seen):
             oracle = partial(Oracle, seed, never_fails=easy, tempo=tempo)
-            run_virtual(_run(seen, module, seed, window, folder, budget, given, oracle, easy=easy))
+            bounds = Bounds(window=window, guesses=None if guesses else 0)
+            run_virtual(_run(seen, module, seed, bounds, folder, budget, given, oracle, easy=easy))
         seen.files = _files(folder)
     finally:
         shutil.rmtree(folder)
@@ -141,7 +141,7 @@ async def _run(
     seen: Seen,
     module: Module,
     seed: int,
-    window: int,
+    bounds: Bounds,
     folder: Path,
     budget: str,
     given: Sequence[Any],
@@ -158,7 +158,7 @@ async def _run(
     began = clock.now()
     whole, budget = ("$1000000", "$900000") if easy else ("$1000", budget)
     async with Runtime(
-        whole, models=model_of, clock=clock, limits=lambda _: CALM, lookahead=window
+        whole, models=model_of, clock=clock, limits=lambda _: CALM, bounds=bounds
     ) as rt:
         rt.gate.chance = _Half()
         rt.on(Printed, lambda news: seen.log.append(_plain(f"print {news.text}")))

@@ -1,33 +1,36 @@
-"""How fast the machine computes with a window, and while it looks ahead."""
+"""What a window costs a program that only computes."""
 
-import time
+from functools import partial
 
-from benchmarks import decisions
-from benchmarks.figures import Figure, at_least
-from benchmarks.language_speed import BARE_CALL_NS, LOOP, ROUNDS
-from benchmarks.timing import ns_per_step
+from benchmarks.figures import Figure
+from benchmarks.language_speed import LOOP
+from tests.cost import ratio
 
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Module, check_program, compile_program
 from vegakit.vm import Status, Vm, start
 
-__all__ = ["speed"]
+__all__ = ["cost_of_window"]
 
-LEAST = 3_000_000
+ROUNDS_OF_LOOP = 30_000
+QUANTUM = 1_000
+MOST_OVER_ORDER = 1.25
+"""Room for noise: a loop without sends runs the same instructions with and without a window."""
 
 
-def speed(window: int) -> Figure:
-    """As `benchmarks.language_speed` counts it."""
-    found, _ = check_program(LOOP, "main.vega", lambda _path: None)
-    assert found is not None
-    module = compile_program(found)
-    slower = max(1.0, ns_per_step(decisions.bare_call, 50) / BARE_CALL_NS)
-    raw = 0.0
-    for _ in range(10 * ROUNDS):
-        vm = Vm(module, start(module, module.main, [3_000], window=window))
-        began = time.process_time()
-        step = vm.run(1_000_000)
-        raw = max(raw, vm.state.fuel_used / (time.process_time() - began))
-        assert step.status is Status.FINISHED
-    name = f"run with a window of {window}: instructions/s (as measured {raw:,.0f})"
-    return at_least(LEAST, raw * slower, "instructions/s", name)
+def cost_of_window(window: int) -> Figure:
+    """Compare the CPU time of a loop with a window and without, in one run."""
+    program, _ = check_program(LOOP, "main.vega", lambda _path: None)
+    assert program is not None
+    module = compile_program(program)
+    over = ratio(partial(_compute, module, window), partial(_compute, module, 0), MOST_OVER_ORDER)
+    name = f"CPU of a loop with a window of {window}, over the same in order"
+    most = f"≤ {MOST_OVER_ORDER:.2f} ×"
+    return Figure(name, f"{over:.2f} ×", most, over <= MOST_OVER_ORDER)
+
+
+def _compute(module: Module, window: int) -> None:
+    """Run the loop in quanta, as a runtime does, so that a window is looked at between them."""
+    vm = Vm(module, start(module, module.main, [ROUNDS_OF_LOOP], window=window))
+    while vm.run(QUANTUM).status is Status.RUNNING:
+        pass
+    assert vm.state.status is Status.FINISHED

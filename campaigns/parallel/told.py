@@ -15,17 +15,12 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
 from campaigns.parallel.flights import Site
+from vegakit.lang import Checked, DataflowGraph, DataflowLink, DataflowStep, StepKind
 from vegakit.lang.analysis import (
     dataflow_expressions,
     dataflow_statements,
     dataflow_steps,
     dataflow_walk,
-)
-from vegakit.lang.analysis.dataflow import (
-    DataflowGraph,
-    DataflowLink,
-    DataflowStep,
-    StepKind,
 )
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder, HoldKind, StepAction, bits
 from vegakit.lang.analysis.dataflow_walk import (
@@ -36,7 +31,6 @@ from vegakit.lang.analysis.dataflow_walk import (
     WalkState,
 )
 from vegakit.lang.analysis.walk import Scopes
-from vegakit.lang.check.symbols import Checked
 from vegakit.lang.syntax.tree import (
     Assign,
     Binary,

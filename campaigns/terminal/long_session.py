@@ -19,7 +19,7 @@ from vegakit.conversation import (
     ToolResult,
     UserMessage,
 )
-from vegakit.sage.sessions import SessionStore, TurnRecord
+from vegakit.sage import SessionStore, TurnRecord
 from vegakit.sdk import runtime_arguments
 
 __all__ = ["lengthen", "main"]

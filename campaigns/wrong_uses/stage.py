@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.wrong_uses.table import SCRIPT, Wrong
-from vegakit.testing.provider import Provider
+from vegakit.testing import Provider
 
 LOADED = (
     "vegakit.sdk.runtime vegakit.sdk.composition vegakit.host.program_run vegakit.host.gate "
@@ -186,7 +186,7 @@ def made(wrong: Wrong, stage: Stage) -> tuple[int, str, Place]:
 
 def main() -> int | str | None:
     """Fork for each job. The fork returns, and ends as any program does."""
-    from vegakit.cli.main import COMMANDS
+    from vegakit.cli import COMMANDS
 
     loaded = {row.module for row in COMMANDS.values()}
     for module in (*loaded, *LOADED):
@@ -226,6 +226,7 @@ def perform(given: dict[str, Any]) -> int | str | None:
     from vegakit.cli import main as command
 
     sys.argv = ["vega", *given["words"]]
+    sys.orig_argv = [sys.executable, *sys.argv]
     return command()
 
 

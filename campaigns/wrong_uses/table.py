@@ -4,7 +4,7 @@ of the Python API."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vegakit.testing.provider import Failure, ProviderAnswer
+from vegakit.testing import Failure, ProviderAnswer
 
 SCRIPT = "main.py"
 
@@ -125,7 +125,7 @@ def program(body: str, *, head: str = "", model: str = '"anthropic:claude-haiku-
     lines = "\n".join(f"        {line}" for line in body.splitlines())
     return (
         "import asyncio\n\nfrom vegakit import Agent, Runtime, tool\n"
-        "from vegakit.providers.scripted import ScriptedModel\n\n"
+        "from vegakit.testing import ScriptedModel\n\n"
         f"{head}\n"
         f'agent = Agent("writer", model={model}, max_tokens=100)\n\n\n'
         "async def main():\n"
@@ -424,7 +424,7 @@ print(rt.ask(agent, "Hello").text)
         'print(await rt.ask(agent, "What is this?", files=["photo.png"]))', model=ANSWERED)),
     Wrong("an output_type that is no type", error="UserError", script="""\
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 agent = Agent("judge", model=ScriptedModel(["Yes."]), output_type="Verdict")
 Runtime(budget="$1").run_sync(agent, "Hello")
@@ -433,7 +433,7 @@ Runtime(budget="$1").run_sync(agent, "Hello")
 from pydantic import BaseModel
 
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 
 class Verdict(BaseModel):
@@ -445,7 +445,7 @@ Runtime(budget="$1").run_sync(agent, "Is it?")
 """),
     Wrong("a tool without type hints", error="UserError", script="""\
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 
 def word_count(text):
@@ -458,7 +458,7 @@ Runtime(budget="$1").run_sync(agent, "Hello")
 """),
     Wrong("a tool that was called", error="UserError", script="""\
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 
 def now() -> str:
@@ -471,7 +471,7 @@ Runtime(budget="$1").run_sync(agent, "Hello")
 """),
     Wrong("one tool instead of a list", error="UserError", script="""\
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 
 def now() -> str:

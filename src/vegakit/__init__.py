@@ -13,117 +13,25 @@ if sys.version_info < (3, 11):  # noqa: UP036  (from a clone nothing else says s
         "python3.11 -m venv .venv, and install it there"
     )
 
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
 from vegakit.lazy import lazy_exports
 
+TYPE_CHECKING = False
+"""Type checkers take this for True. The import of `typing` takes most of the time in which Ctrl-C
+at the start of a command still prints a traceback."""
 if TYPE_CHECKING:
-    from vegakit.errors import (
-        AgentFailed,
-        BudgetExceeded,
-        Cancelled,
-        CapabilityDenied,
-        CircuitOpen,
-        ContractViolated,
-        LimitReached,
-        OutputTruncated,
-        ProgramChanged,
-        RateLimited,
-        Timeout,
-        ToolFailed,
-        VegaError,
-    )
-    from vegakit.host import Agent, Child, Process, Reducer, Reply, Supervisor, run_program
-    from vegakit.lang import card
-    from vegakit.money import Dollars
-    from vegakit.program import Bounds, ProgramRights
-    from vegakit.sdk import (
-        Failed,
-        MaxLen,
-        Runtime,
-        adopt,
-        load,
-        map_all,
-        parallel,
-        program,
-        race,
-        retry_until,
-        session,
-        spawn,
-        vega,
-    )
-    from vegakit.telemetry import trace
-    from vegakit.tools import tool
+    from types import ModuleType
+    from typing import Any
+else:
+    ModuleType = type(sys)
 
-__all__ = [
-    "Agent",
-    "AgentFailed",
-    "Bounds",
-    "BudgetExceeded",
-    "Cancelled",
-    "CapabilityDenied",
-    "Child",
-    "CircuitOpen",
-    "ContractViolated",
-    "Dollars",
-    "Failed",
-    "LimitReached",
-    "MaxLen",
-    "OutputTruncated",
-    "Process",
-    "ProgramChanged",
-    "ProgramRights",
-    "RateLimited",
-    "Reducer",
-    "Reply",
-    "Runtime",
-    "Supervisor",
-    "Timeout",
-    "ToolFailed",
-    "VegaError",
-    "adopt",
-    "card",
-    "load",
-    "map_all",
-    "parallel",
-    "program",
-    "race",
-    "retry_until",
-    "run_program",
-    "session",
-    "spawn",
-    "tool",
-    "trace",
-    "vega",
-]
+_load, _names = lazy_exports(__spec__)
 
 
-_load, _names = lazy_exports(
-    __name__,
-    {
-        "errors": (
-            "AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated "
-            "LimitReached OutputTruncated ProgramChanged RateLimited Timeout ToolFailed "
-            "VegaError"
-        ),
-        "lang": "card",
-        "money": "Dollars",
-        "program": "Bounds ProgramRights",
-        "sdk": (
-            "Agent Child Failed MaxLen Process Reducer Reply Runtime Supervisor adopt load map_all "
-            "parallel program race retry_until run_program session spawn vega"
-        ),
-        "telemetry": "trace",
-        "tools": "tool",
-    },
-)
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> "Any":  # noqa: ANN401
     if name == "__version__":
-        return import_module("importlib.metadata").version("vegakit")
+        from importlib.metadata import version
+
+        return version("vegakit")
     return _load(name)
 
 
@@ -136,11 +44,13 @@ class _LazyPackage(ModuleType):
     in Python; who wants the room imports from it."""
 
     @property
-    def program(self) -> Any:  # noqa: ANN401
-        return import_module("vegakit.sdk").program
+    def program(self) -> "Any":  # noqa: ANN401
+        from vegakit.sdk import program
+
+        return program
 
     @program.setter
-    def program(self, room: ModuleType) -> None:
+    def program(self, room: "ModuleType") -> None:
         pass
 
 

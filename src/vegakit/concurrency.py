@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -22,8 +23,9 @@ __all__ = [
     "SteadyClock",
     "TurnGate",
     "cancel_all",
+    "cancel_on_end",
     "cancel_on_sigint",
-    "cancel_on_sigterm",
+    "end_signals",
     "gather_all",
     "run_interruptibly",
     "run_to_completion",
@@ -156,33 +158,58 @@ T = TypeVar("T")
 
 class AwaitedWork(Coroutine[Any, Any, T]):
     """Work that begins when it is awaited. It is a coroutine to asyncio (`create_task`, `gather`,
-    `wait_for`, `TaskGroup`), but nothing is lost, and nobody warned, if it is never awaited; each
-    `await` begins it anew."""
+    `wait_for`, `TaskGroup`); each `await` begins it anew. Python warns of a coroutine that nobody
+    awaits, and so does this."""
 
     _begun: Coroutine[Any, Any, T] | None = None
+    _is_forgotten = False
+
+    def __init__(self) -> None:
+        self._is_forgotten = True
+
+    @property
+    @abstractmethod
+    def never_awaited(self) -> str:
+        """The text of the warning."""
+        ...
 
     @abstractmethod
     async def work(self) -> T:
         """Do the work."""
         ...
 
+    def hand_over(self) -> None:
+        """Leave the `await` to a coroutine. Python warns of that coroutine."""
+        self._is_forgotten = False
+
+    def begin(self) -> Coroutine[Any, Any, T]:
+        """Return the work, to be awaited at once."""
+        self.hand_over()
+        return self.work()
+
+    def __del__(self) -> None:
+        """Warn where the last name of it is gone: that is the line on which `await` is missing."""
+        if self._is_forgotten:
+            warnings.warn(self.never_awaited, RuntimeWarning, stacklevel=2, source=self)
+
     def __await__(self) -> Generator[Any, Any, T]:
-        return self.work().__await__()
+        return self.begin().__await__()
 
     def send(self, value: Any) -> Any:  # noqa: ANN401
         """Go on with the work, as the task that has it does."""
         if self._begun is None:
-            self._begun = self.work()
+            self._begun = self.begin()
         return self._begun.send(value)
 
     def throw(self, *raised: Any) -> Any:  # noqa: ANN401
         """Raise an exception where the work stands."""
         if self._begun is None:
-            self._begun = self.work()
+            self._begun = self.begin()
         return self._begun.throw(*raised)
 
     def close(self) -> None:
         """End the work, if it has begun."""
+        self.hand_over()
         if self._begun is not None:
             self._begun.close()
 
@@ -241,18 +268,28 @@ async def cancel_all(tasks: "Sequence[asyncio.Future[Any]]") -> None:
         raise cancelled
 
 
-def cancel_on_sigterm(on_signal: Callable[[], object]) -> None:
-    """Have SIGTERM cancel the current task, so that who stops a service or a container ends it as
-    by Ctrl-C, which is ignored behind `&` of a shell; a second signal ends it at once."""
+def end_signals() -> list[signal.Signals]:
+    """Return the signals that stop a service or a container, or report a closed terminal. SIGHUP is
+    left out where it is ignored, as under `nohup`."""
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGHUP]
+
+
+def cancel_on_end(on_signal: Callable[[signal.Signals], object]) -> None:
+    """Have SIGTERM and SIGHUP cancel the current task, so that who stops a service or closes a
+    terminal ends it as by Ctrl-C, which is ignored behind `&` of a shell. A second SIGTERM ends it
+    at once; a second SIGHUP does not, since a terminal sends several."""
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
     assert running is not None
 
-    def stop() -> None:
+    def stop(number: signal.Signals) -> None:
         loop.remove_signal_handler(signal.SIGTERM)
-        on_signal()
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        on_signal(number)
         running.cancel()
 
-    loop.add_signal_handler(signal.SIGTERM, stop)
+    for number in end_signals():
+        loop.add_signal_handler(number, stop, number)
 
 
 def cancel_on_sigint(at_once: Callable[[], object]) -> None:

@@ -99,18 +99,17 @@ class SharedBudget(Struct, frozen=True):
 
 
 class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
-    """`worst_case` is the highest bill possible; `stream` records the answer in chunks. `tried` is
-    how many requests were made for the same answer before this one. While other calls hold the
-    money of `scope`, it waits until nothing has moved there for `budget_wait_ms`. `tokens` is the
-    most that it can take, input and answer together; `shared` are the budgets of agents that it
-    draws on beside `scope`. None of these is part of
-    what is asked."""
+    """`worst_case` is the highest bill possible; `stream` records the answer in chunks. `attempts`
+    counts those at the same answer before this one. While other calls hold the money of `scope`, it
+    waits until nothing has moved there for `budget_wait_ms`. `tokens` is the most that it can take,
+    input and answer together; `shared` are the budgets of agents that it draws on beside `scope`.
+    None of these is part of what is asked."""
 
     request: ModelRequest
     worst_case: Money
     scope: ScopeId
     stream: bool = False
-    tried: int = 0
+    attempts: int = 0
     budget_wait_ms: int = 0
     tokens: int = 0
     shared: tuple[SharedBudget, ...] = ()

@@ -7,9 +7,8 @@
   │   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
   │   ├── ProgramChanged         a recorded effect was asked again with another request
   │   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
+  │   ├── NeedsConsent           a resumed run costs more than a person accepted
   │   ├── ToolCutOff             a tool call that was cut off waits for a person's decision
-  │   ├── StoreError             a ledger or store that cannot be opened, read or written
-  │   │   └── BusError           a message bus that does not answer
   │   └── CatchableError         what a program may catch, by the names the language shows
   │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
   │       │   └── Paused         │                      │
@@ -17,15 +16,18 @@
   │       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
   │       ├── ContractViolated   ├── CapabilityDenied
   │       └── ProgramFailed      a compiled program's own fault: `name` says which
+  ├── StoreError                 a ledger or store that cannot be opened, read or written: logged
+  │   └── BusError               a message bus that does not answer
   ├── WorldError                 theirs: goes to retry and breaker, by its ErrorClass and Phase
   └── BugError                   ours: crashes the process it is found in; the supervisor sees it
 
-A message says what was expected, what came, and what to do. Expected outcomes are not errors:
-policies answer with values such as `Refused(wait_ms=2000)`.
+A message names the expected value, the value that came, and the next step. Expected outcomes are
+not errors: policies answer with values such as `Refused(wait_ms=2000)`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, cast
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "InvalidRecordError",
     "InvalidRuleError",
     "LimitReached",
+    "NeedsConsent",
     "OutputTruncated",
     "Paused",
     "Phase",
@@ -164,9 +167,13 @@ class ToolCutOff(UserError):
     """A tool that must not be called twice was cut off: a person has to decide."""
 
 
-class StoreError(UserError):
-    """A store does not work. It is not the world's error: a full disk here must not open the
-    breaker of a provider."""
+class NeedsConsent(UserError):
+    """A resumed run costs more than was accepted: a person has to accept it."""
+
+
+class StoreError(VegaError):
+    """A store does not work. It is logged, and the text names the fix. It is no error of the world:
+    a full disk here must not open the breaker of a provider."""
 
 
 class BusError(StoreError):
@@ -178,7 +185,10 @@ class CatchableError(UserError):
 
 
 class BudgetExceeded(CatchableError):
-    """A call may cost more than is left."""
+    """A call may cost more than is left. In a fan-out, `answers` are those of the other calls, by
+    position."""
+
+    answers: Mapping[int, Any] = MappingProxyType({})
 
 
 class Paused(BudgetExceeded):

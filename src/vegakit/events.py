@@ -79,10 +79,9 @@ class Refused(Struct, frozen=True, tag=True):
 
 
 class Unknown(Struct, frozen=True, tag=True, omit_defaults=True):
-    """Sent, and our side died before the answer was recorded: charged at its reservation. With
-    `again` it failed a run that goes on: what it cost stays spent, and it is asked again whatever
-    the retry rule says. It was `cut` if it was begun early and the program had not come to it: then
-    our death is why it is asked again, and no person."""
+    """Sent, and no answer was recorded: charged at its reservation. With `again` it is asked again
+    whatever the retry rule says: it failed a run that goes on, or the program had not come to it.
+    It was `cut` if our own death cut it off, by which a run may cost more than it was quoted."""
 
     charged: Money
     again: bool = False
@@ -124,7 +123,8 @@ def reopened(outcome: EffectOutcome) -> Unknown | None:
     """Return what is left of the outcome of a model call that failed its run: what it cost, if
     anything, since the program's own budgets count it in when the run goes on."""
     charged = charged_for(outcome)
-    return Unknown(charged, again=True) if charged else None
+    cut = isinstance(outcome, Unknown) and outcome.cut
+    return Unknown(charged, again=True, cut=cut) if charged else None
 
 
 class OutcomeArrived(Struct, frozen=True, tag=True):

@@ -13,7 +13,7 @@ from vegakit.agent import (
     TurnFailed,
 )
 from vegakit.conversation import Message
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 
 async def carry_out(

@@ -143,12 +143,12 @@ def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
 
 
 def public_names_are_listed(src: Path) -> Iterator[str]:
-    """A package lists what it offers in `__init__` (in `__all__`, or in the table of what is loaded
-    when it is used), a package of one module in that module. Inside,
-    an underscore marks what is private to a module, and a second list would say the same again."""
+    """A package lists its names in `__init__` (in `__all__`, or in the stub of what is loaded when
+    it is used), a package of one module in that module. Inside, an underscore
+    marks what is private to a module, and a second list would say the same again."""
     for path in [*src.glob("*.py"), *src.rglob("*/__init__.py")]:
         tree = _parsed(_read(path))
-        listed = _dunder_all(tree)
+        listed = _listed(path)
         if path.name.startswith("__main__"):
             continue
         if listed is None:
@@ -170,7 +170,7 @@ def rooms_offer_what_they_list(src: Path) -> Iterator[str]:
         if front.name != "__init__.py":
             continue
         imported = {name for module, name in _imports(front) if module != "vegakit.lazy"}
-        for name in sorted(imported ^ set(_dunder_all(_parsed(_read(front))) or ())):
+        for name in sorted(imported ^ set(_listed(front) or ())):
             yield f"{front}: {name} is imported but not listed, or listed but not imported"
 
 
@@ -317,7 +317,9 @@ def _inner_imports(src: Path) -> Iterator[tuple[Path, str, str]]:
 
 def _imports(path: Path) -> Iterator[tuple[str, str]]:
     """(module, name) of every import, at any depth of the file, relative ones resolved."""
-    for node in ast.walk(_parsed(_read(path))):
+    stub = path.with_suffix(".pyi")
+    parsed = [_parsed(_read(one)) for one in (path, stub) if one.exists()]
+    for node in (node for tree in parsed for node in ast.walk(tree)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -338,16 +340,16 @@ def _parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def _dunder_all(tree: ast.Module) -> list[str] | None:
-    for node in tree.body:
+def _listed(path: Path) -> list[str] | None:
+    """Return the names that a module lists, or the stub of a lazy package."""
+    if (stub := path.with_suffix(".pyi")).exists() and path.name == "__init__.py":
+        imports = (n for n in _parsed(_read(stub)).body if isinstance(n, ast.ImportFrom))
+        return [alias.asname or alias.name for node in imports for alias in node.names]
+    for node in _parsed(_read(path)).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         if value is not None and [t.id for t in targets if isinstance(t, ast.Name)] == ["__all__"]:
             return ast.literal_eval(value)
-        if isinstance(value, ast.Call) and ast.unparse(value.func) == "lazy_exports":
-            return [
-                name for names in ast.literal_eval(value.args[1]).values() for name in names.split()
-            ]
     return None
 
 

@@ -18,8 +18,7 @@ import vegakit.program
 import vegakit.vm
 from vegakit.lang import Op, Type
 from vegakit.lang.syntax import tree
-from vegakit.program.bodies import Body
-from vegakit.program.protocol import Action, Event
+from vegakit.program import Action, Body, Event
 from vegakit.vm import FiberRequest
 from vegakit.vm.machine import _OPS  # pyright: ignore[reportPrivateUsage]
 from vegakit.vm.module_facts import COLD, HOT

@@ -7,8 +7,8 @@ from typing import Any
 from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.host import Agent, Reply, run_program
 from vegakit.policy import unmarked
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 __all__ = ["Played", "call", "play", "results"]
 

@@ -7,11 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from vegakit.lang import TooMuchWorkError, spare_steps, step_limit
-from vegakit.lang.analysis.cost_sends import ModelTerms
-from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang import (
+    STR,
+    AgentSpec,
+    ModelTerms,
+    Parameter,
+    Signature,
+    TooMuchWorkError,
+    spare_steps,
+    step_limit,
+)
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.types import STR, Parameter, Signature
 from vegakit.money import Money, dollars
 from vegakit.program import (
     MOST_BYTES,
@@ -24,7 +30,7 @@ from vegakit.program import (
     admit,
     over_remaining_budget as too_poor,
 )
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 MODEL = ScriptedModel("")
 assert MODEL.price is not None

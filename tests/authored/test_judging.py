@@ -19,8 +19,7 @@ from tests.patience import turns, until
 from vegakit.errors import AgentFailed, BugError, UserError
 from vegakit.host import Agent, PreparedGrant, run_program
 from vegakit.host.admission_worker import message_of
-from vegakit.lang.analysis.cost_sends import ModelTerms
-from vegakit.lang.diagnostics import MOST_STEPS
+from vegakit.lang import MOST_STEPS, ModelTerms
 from vegakit.money import dollars
 from vegakit.program import (
     AdmissionRequest,
@@ -33,8 +32,8 @@ from vegakit.program import (
     admit,
     inspect_program,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 MODEL = ScriptedModel("", context_tokens=100_000)
 assert MODEL.price is not None

@@ -8,9 +8,9 @@ from tests.authored.stage import call, play, results
 from vegakit.errors import UserError
 from vegakit.host import Agent, run_program
 from vegakit.program import ProgramRights
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import tool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import tool
 
 ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
 

@@ -7,8 +7,8 @@ from tests.authored.stage import call, play
 from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.program import ProcessSpawned
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 PLAN = """\
 fn main() -> int {

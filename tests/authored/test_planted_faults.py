@@ -15,13 +15,13 @@ from vegakit.money import Money, dollars
 from vegakit.policy import Grant
 from vegakit.program import (
     AdmittedProgram,
+    ProcessSpec,
     ProgramGrant,
     RefusedProgram,
     admission,
     admission as rights,
     tool_calls as authored,
 )
-from vegakit.program.protocol import ProcessSpec
 
 DEAR = 'for i in range(5000) { reader <- "x"; }'
 ASKS = 'for i in range(20) { reader <- "x"; }'

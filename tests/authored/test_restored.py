@@ -13,8 +13,8 @@ from vegakit.events import Answered
 from vegakit.host import Agent, Registry, run_program
 from vegakit.money import Money
 from vegakit.program import Code, Event
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 SOURCE = """
 agent Own { model "scripted"  max_tokens 20 }

@@ -11,9 +11,8 @@ from vegakit.conversation import ModelRequest
 from vegakit.errors import ErrorClass, Phase, UserError, WorldError
 from vegakit.host import Agent, run_program
 from vegakit.money import dollars, format_money
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk import ProgramQuote, ToolCalled, ToolReturned
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ProgramQuote, Runtime, ToolCalled, ToolReturned
 
 ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
 

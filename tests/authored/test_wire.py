@@ -6,9 +6,8 @@ import pytest
 
 from tests.runtime.test_wire import WIRES, on_wire
 from vegakit.host import Agent, run_program
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.sdk import Runtime
+from vegakit.testing import Provider, ProviderReply, ProviderRequest, ProviderToolCall
 
 PLAN = """\
 fn main() -> [str] {

@@ -114,6 +114,8 @@ def test_a_question_outlives_the_kill_of_its_program(folder: Path) -> None:
         assert answered.stdout == f"answered {question['id']}\n"
         assert line_of(program) == "<untrusted> paid 30 </untrusted>"
         assert program.wait(20) == 0
+    late = vega(folder, "answer", question["id"], "yes")
+    assert (late.returncode, "of run.db has ended" in late.stderr) == (1, True), late.stderr
     assert len((folder / "paid.txt").read_text().splitlines()) == 1
 
 

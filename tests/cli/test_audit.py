@@ -10,7 +10,7 @@ import pytest
 from tests.store.audits import append_all, entry
 from vegakit.cli import main
 from vegakit.money import Money
-from vegakit.ports.storage import AuditHead
+from vegakit.ports import AuditHead
 
 
 @pytest.fixture

@@ -290,7 +290,11 @@ def test_what_is_left_of_a_period_is_told(
     account = json.loads(capsys.readouterr().out)["account"]
     assert account["left_usd"] == pytest.approx(5 - account["spent_usd"], abs=1e-12)
     assert main(["run", program, "--budget", "0.50", "a.py"]) == 0
-    assert "of $0.5000, $0.4999 left" in capsys.readouterr().err
+    assert "of the cap $0.5000, $0.4999 left" in capsys.readouterr().err
+    assert main(["run", program, "a.py"]) == 0
+    opening, *_, account = capsys.readouterr().err.splitlines()
+    assert "cap $5.0000 today" in opening
+    assert "of the cap $5.0000 today, $4.9999 left" in account
     assert main(["cost", program]) == 0
     assert "of your budget of $5/day, $4.99" in capsys.readouterr().out
     monkeypatch.setenv("VEGA_BUDGET_DEFAULT", "$5")

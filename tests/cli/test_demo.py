@@ -21,7 +21,7 @@ from vegakit.cli.demo.screen import LiveScreen
 from vegakit.cli.look import Look
 from vegakit.events import CallKind
 from vegakit.money import NANOS
-from vegakit.telemetry.runs import TracedRun, load_runs
+from vegakit.telemetry import TracedRun, load_runs
 
 COMMAND = [sys.executable, "-m", "vegakit", "demo"]
 CONTROL = re.compile(r"[^\n -~\u00a0-\uffff]")

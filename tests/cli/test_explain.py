@@ -14,9 +14,7 @@ from vegakit.cli.drawing import svg as explain_layout
 from vegakit.cli.drawing.svg import Box, Edge, as_svg, boxes_of, laid_out
 from vegakit.cli.drawing.text import render_flows
 from vegakit.cli.look import Look
-from vegakit.lang.analysis.dataflow import DataflowGraph
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
-from vegakit.lang.frontends import check_program
+from vegakit.lang import DataflowGraph, check_program, dataflow_of
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.vega"))
 PROGRAM = """

@@ -12,8 +12,7 @@ import pytest
 from vegakit.cli import doctor, main, models
 from vegakit.cli.look import Look
 from vegakit.config import load
-from vegakit.providers import provider_names
-from vegakit.providers.catalog import capped_price, catalog_date, known_models
+from vegakit.providers import capped_price, catalog_date, known_models, provider_names
 
 SECRET = "sk-never-shown-anywhere"
 TOML = """

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.vesper.test_node_repository import write
-from vegakit.cli import main, vesper
+from vegakit.__main__ import vesper
+from vegakit.cli import main
 
 Captured = pytest.CaptureFixture[str]
 

@@ -165,11 +165,13 @@ COMMANDS: dict[str, Callable[[_Sample], None]] = {
     "stop": _decided("stop", "reference_only"),
 }
 """In an order in which each finds what those before it made."""
+ROLLOUT = {"status", "promote", "demote", "stop"}
+"""Actions of `vega rollout`, which takes the file of a node or its id."""
 
 
 def test_every_command_is_here() -> None:
     """A new one has to run on the samples, too."""
-    assert {*COMMANDS} == {*actions()}
+    assert {*COMMANDS} == {*actions()} | ROLLOUT
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
@@ -185,7 +187,8 @@ def test_every_command_runs_on_a_sample(
     def told(*arguments: object) -> Any:
         monkeypatch.setattr("sys.stdin", io.StringIO("quit\n"))
         capsys.readouterr()
-        main(["node", *map(str, arguments), "--json"])
+        command = "rollout" if arguments[0] in ROLLOUT else "node"
+        main([command, *map(str, arguments), "--json"])
         out, err = capsys.readouterr()
         return json.loads(out) if out else " ".join(err.split())
 

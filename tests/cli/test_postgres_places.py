@@ -57,7 +57,7 @@ def killed(folder: Path, settings: dict[str, str], after: int, *words: str) -> l
 
 def spent(url: str) -> list[int]:
     """Of the accounts; the quotes of runs are scopes inside of them."""
-    wanted = "SELECT spent FROM scopes WHERE parent IS NULL ORDER BY id"
+    wanted = "SELECT settled FROM scopes WHERE parent IS NULL ORDER BY id"
     return [row[0] for row in asked(schema_of(url), wanted)]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.cli.main import main
+from vegakit.cli import main
 
 
 @pytest.fixture

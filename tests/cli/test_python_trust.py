@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vegakit.cli import COMMANDS
 from vegakit.cli.compiler import check_loading
-from vegakit.cli.main import COMMANDS
 from vegakit.config import trust
 from vegakit.errors import SettingsError, UserError
 from vegakit.sdk import interop_at, names_at, tools_at

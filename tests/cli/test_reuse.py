@@ -13,7 +13,7 @@ import pytest
 
 from vegakit.cli import main
 from vegakit.money import to_usd
-from vegakit.ports.storage import ReusedRun
+from vegakit.ports import ReusedRun
 from vegakit.store import RunSummary, list_runs
 
 PROGRAM = """

@@ -33,8 +33,7 @@ from vegakit.contracts import (
 )
 from vegakit.records import to_json
 from vegakit.store import SqliteStore
-from vegakit.testing.provider.script import Hang, Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Hang, Provider, Script
 from vegakit.vesper import RolloutRecord, RolloutStatus, open_rollouts
 from vegakit.vesper.evidence import HISTORIES, STATES, RecordedChange, RolloutSubject
 

@@ -1,18 +1,19 @@
 """The quote of a run: told before its first call, recorded, and kept to."""
 
-import asyncio
 import json
 import sqlite3
-from contextlib import aclosing, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.raising import raised, resume_next_command
 from vegakit.cli import main
-from vegakit.money import Money, dollars
+from vegakit.config import ResumeTarget
+from vegakit.money import Money
 from vegakit.ports import RunQuote
-from vegakit.store import list_runs, open_journal
+from vegakit.store import list_runs
 
 TWICE = """
 agent A { model fast  max_tokens 10 }
@@ -67,7 +68,7 @@ def test_a_run_opens_with_the_three_figures_of_its_arguments(
 
 
 def test_a_run_that_is_longer_than_quoted_pauses_and_goes_on_with_the_same_quote(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No answer is cut or lost; what is missing is named, and the quote stays as it was though the
     program would be quoted otherwise by now."""
@@ -80,17 +81,11 @@ def test_a_run_that_is_longer_than_quoted_pauses_and_goes_on_with_the_same_quote
     assert "vega resume run.db --budget '+$0.01'" in told
     assert quoted.wallet is not None
     assert list_runs("run.db")[-1].spent <= quoted.wallet
-    asyncio.run(_add("$0.01"))
+    resume_next_command(monkeypatch, raised("$0.01"))
     assert run(["done"], "--journal", "run.db", "--set", "bounds.paid_repeats=90") == 0
     assert capsys.readouterr().out == "done\n"
     assert recorded() == quoted
     assert len(list_runs("run.db")) == 1
-
-
-async def _add(amount: str) -> None:
-    async with aclosing(open_journal("run.db")) as journal:
-        last = (await journal.runs())[-1]
-        await journal.raise_budget(last.program, dollars(amount))
 
 
 def test_a_run_that_is_not_recorded_does_not_offer_to_go_on(
@@ -108,16 +103,73 @@ def test_a_run_that_is_not_recorded_does_not_offer_to_go_on(
 
 
 def test_more_money_does_not_raise_what_a_run_may_cost(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its quote stands as it was; only its cap is higher."""
     assert run(["x"], "--journal", "run.db", "--budget", "$0.0004") == 1
     assert "at its cap what does not fit is refused" in capsys.readouterr().err
-    asyncio.run(_add("$1"))
+    resume_next_command(monkeypatch, raised("$1"))
     assert run(["y", "z"], "--journal", "run.db", "--budget", "$0.0004") == 0
     told = capsys.readouterr().err
-    assert "p.vega: typical $0.0002, at most $0.0006, cap $1.0004\n" in told
+    kill = "each kill may add at most $0.0003"
+    assert f"p.vega: typical $0.0002, at most $0.0006, cap $1.0004, {kill}\n" in told
     assert "at its cap what does not fit is refused" not in told
+
+
+def test_money_that_is_added_to_a_higher_cap_is_told_apart_from_the_quote(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quote is the most that the run may cost, however much is added to its cap."""
+    assert run(["w " * 400], "--journal", "run.db") == 1
+    capsys.readouterr()
+    resume_next_command(monkeypatch, raised("$5"))
+    assert run(["x", "y"], "--journal", "run.db") == 0
+    told = capsys.readouterr().err
+    assert "at most $0.0006 by its quote ($5.0006 with what you added), cap $15.00" in told
+
+
+def test_a_resumed_run_tells_what_a_kill_adds_with_its_own_lookahead(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["w " * 400], "--journal", "run.db", "--sequential") == 1
+    assert "each kill may add at most $0.0002" in capsys.readouterr().err
+    resume_next_command(monkeypatch, raised("$5"))
+    assert run(["x", "y"], "--journal", "run.db") == 0
+    assert "each kill may add at most $0.0003" in capsys.readouterr().err
+
+
+def test_a_run_with_the_current_settings_names_the_model_that_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the command to resume it keeps the flag."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-loopback")
+    words = ["run", "p.vega", "Ada", "--journal", "run.db"]
+    (folder / "says.json").write_text(json.dumps(["w " * 400]))
+    (folder / "vega.toml").write_text('[models]\nfast = "scripted:says.json"\n')
+    assert main(words) == 1
+    capsys.readouterr()
+    (folder / "vega.toml").write_text('[models]\nfast = "anthropic:claude-nothing"\n')
+    resume_next_command(monkeypatch, ResumeTarget(current_settings=True))
+    assert main(words) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "refused: BudgetExceeded: anthropic:claude-nothing has no known price" in told
+    assert "try: vega resume run.db --use-current-settings" in told
+
+
+def test_a_run_whose_program_was_changed_says_so_and_continues(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its recorded calls are the same; a comment is no change."""
+    assert run(["x"], "--journal", "run.db") == 1
+    for text, is_changed in (
+        ("// A comment.\n" + TWICE, False),
+        (TWICE.replace("And", "Or"), True),
+    ):
+        capsys.readouterr()
+        (folder / "p.vega").write_text(text)
+        assert run(["y"], "--journal", "run.db") == 1 - is_changed
+        told = " ".join(capsys.readouterr().err.split())
+        assert ("p.vega was changed after this run began" in told) is is_changed
 
 
 def test_where_the_cap_comes_first_it_holds_and_is_told(
@@ -171,8 +223,8 @@ def test_a_quote_is_the_wallet_where_its_cap_does_not_come_first(
     quoted = RunQuote(at, None, top)
     assert quoted.wallet == wallet
     assert quoted.bound(saved=4) == live
-    is_capped = wallet is None and live == 5
-    assert quoted.bound(saved=4, raised=1) == (live if is_capped else live + 1)
+    is_capped = at_most is None or live < at_most - 4
+    assert quoted.bound(saved=4, raised=1) == (live + 1 if is_capped else live)
     assert quoted.bound(saved=4, raised=1, beyond=1) == live + 1
 
 
@@ -291,6 +343,6 @@ def test_the_budget_of_main_is_the_cap_where_it_comes_first(
     assert run(["x", "y", "z"], "--journal", "run.db") == 0
     first, *_, last = capsys.readouterr().err.splitlines()
     assert first == "p.vega: typical $0.0002, at most $0.0004, cap $0.0004"
-    assert " of $0.0004," in last
+    assert " of the cap $0.0004," in last
     assert run(["x", "y", "z"], "--no-journal", "--json") == 0
     assert json.loads(capsys.readouterr().out)["quote"]["cap_usd"] == 0.0004

@@ -19,7 +19,7 @@ from campaigns.screens import (
     unspelled,
 )
 
-from vegakit.cli.main import COMMANDS
+from vegakit.cli import COMMANDS
 
 NOT_KEPT = {
     "code",

@@ -27,3 +27,12 @@ def test_ps_loads_no_machine(tmp_path: Path) -> None:
     loaded = set(ran.stdout.split())
     assert "vegakit.control.client" in loaded
     assert not loaded & {"vegakit.program", "vegakit.vm", "vegakit.host", "vegakit.sdk.runtime"}
+
+
+def test_ctrl_c_is_taken_before_anything_else_is_loaded() -> None:
+    """Until then Python prints a traceback."""
+    code = "import os, sys; old = {*sys.modules}; import vegakit.__main__ as _; "
+    code += "print(*{*sys.modules} - old)"
+    words = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) == {"vegakit", "vegakit.lazy", "vegakit.__main__"}

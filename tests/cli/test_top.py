@@ -17,8 +17,7 @@ from vegakit.control import ControlClient, Question
 from vegakit.control.sockets import find
 from vegakit.host import Supervisor
 from vegakit.ids import Digest
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import ControlServer, Runtime
 
 
 async def at_work(message: Any) -> None:

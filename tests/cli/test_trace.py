@@ -17,9 +17,9 @@ from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.host import Agent
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import Money
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.telemetry.jsonl import line_of
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.telemetry import line_of
 
 ONE = paid(1)
 TWO = call(2, trace_id=TraceId("ab" * 16), name="other")

@@ -4,6 +4,7 @@ To keep another text, type: python -m campaigns.wrong_uses --write; then read th
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -75,15 +76,18 @@ def test_the_stage_does_what_a_person_types(wrong: Wrong) -> None:
 
 
 def test_statuses_are_documented() -> None:
-    """Those that the table of wrong uses expects, and no others but success and Ctrl-C."""
-    assert documented() == {wrong.status for wrong in WRONG} | {0, 130}
+    """Those that the table of wrong uses expects, and no others but success, a run that needs
+    consent, and signals."""
+    signals = {signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM}
+    by_signals = {128 + number for number in signals}
+    assert documented() == {wrong.status for wrong in WRONG} | {0, 3} | by_signals
 
 
 COMMAND = Wrong("it", ["run"])
 PROGRAM = Wrong("it", script="…", error="StoreError")
 BAD = {
     "its status is 0, not 1": Said(COMMAND, 0, "$ vega run\nerror: no; write one\n[status 0]\n"),
-    "status 3 is no documented failure": Said(COMMAND, 3, "$ vega run\nerror: write\n[status 3]\n"),
+    "status 4 is no documented failure": Said(COMMAND, 4, "$ vega run\nerror: write\n[status 4]\n"),
     "it shows a traceback": Said(
         COMMAND, 1, f"$ vega run\n{TRACEBACK}\nerror: write\n[status 1]\n"
     ),

@@ -11,10 +11,10 @@ from tests.config.house import House
 from vegakit.cli import main
 from vegakit.config import may_steer, name_of_user, why_ignored
 from vegakit.errors import SettingsError
+from vegakit.sage import list_worktrees
 from vegakit.sage.context import ignored_files
 from vegakit.sage.environment import git_root
 from vegakit.sage.undo.records import outer_git
-from vegakit.sage.worktrees import list_worktrees
 from vegakit.sdk import project_root
 
 pytestmark = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from vegakit.policy import (
     RetryRule,
 )
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.sdk.composition import runtime_arguments
+from vegakit.sdk import runtime_arguments
 
 
 def test_the_defaults_are_the_policies_own(house: House) -> None:

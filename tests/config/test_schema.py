@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 
 from tests.config.house import House
-from vegakit.config import config_schema, default_toml, explain
+from vegakit.config import SettingSource, SourceKind, config_schema, default_toml, explain
 from vegakit.config.layers import default_layer, layer_of
-from vegakit.config.names import (
-    Name,
-    SettingSource,
-    SourceKind,
-    name_of_variable,
-    parse_name,
-    show_name,
-    variable_of,
-)
+from vegakit.config.names import Name, name_of_variable, parse_name, show_name, variable_of
 
 SCHEMA = config_schema()
 

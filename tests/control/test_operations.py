@@ -17,17 +17,18 @@ from vegakit.control import (
     ControlClient,
     LogEntry,
     Operation,
+    ReplyShape,
     Right,
     offered_by,
+    select,
 )
-from vegakit.control.operations import Control, ReplyShape, select
+from vegakit.control.operations import Control
 from vegakit.control.sockets import find
-from vegakit.durable.client import ProgramHandle
+from vegakit.durable import ProgramHandle
 from vegakit.errors import UserError
-from vegakit.sdk.control_server import ControlServer, RuntimeControl
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import ControlServer, Runtime, RuntimeControl
+from vegakit.server import Operations
 from vegakit.server.mcp import MCP_TOOLS
-from vegakit.server.operations import Operations
 
 SHAPES: dict[ReplyShape, Any] = {ReplyShape.LIST: list, ReplyShape.STREAM: AsyncGenerator}
 

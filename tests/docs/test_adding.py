@@ -111,7 +111,7 @@ PROVIDER = """
 import asyncio
 from vegakit import Agent, Runtime
 from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 async def main():
     async with Provider("Hello from Groq.") as server:
@@ -138,7 +138,7 @@ def test_a_provider(tmp_path: Path) -> None:
 STORE = """
 import asyncio
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 from vegakit.store import list_runs, open_ledger
 from vegakit.testing import LEDGER_CHECKS
 

@@ -16,16 +16,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from campaigns.first_five_minutes import masked
 
-from vegakit.lang.syntax.formatter import format_source
-from vegakit.testing.programs import run_test
+from vegakit.lang import format_source
+from vegakit.testing import run_test
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ANY_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SCHEMA = re.compile(r"(postgresql://127\.0\.0\.1[^\s?]+)\?schema=(\w+)")
 TOOK = re.compile(r"(?<=passed in )\d+\.\d+s")
 
 EXAMPLES = [
@@ -40,6 +42,14 @@ PROGRAMS = [
     if kind == "vega" and not name
 ]
 SESSIONS = [page for page in PAGES if "\n```console\n" in page.read_text()]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty_schemas() -> None:
+    """Drop the schemas that pages name: an earlier run may have left tables of another format."""
+    for server, schema in {found for page in PAGES for found in SCHEMA.findall(page.read_text())}:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 
 def page_name(page: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vegakit
-from vegakit.lang.library import CATCHABLE
+from vegakit.lang import CATCHABLE
 
 REPOSITORY = Path(__file__).parents[2]
 LANG = REPOSITORY / "src/vegakit/lang"

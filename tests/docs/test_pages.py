@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools import shape  # pyright: ignore[reportAttributeAccessIssue]
-from vegakit.cli.main import COMMANDS
+from vegakit.cli import COMMANDS
 from vegakit.config import load
 from vegakit.errors import SettingsError
 

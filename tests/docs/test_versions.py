@@ -25,14 +25,14 @@ from vegakit.lang import from_vgb, to_vgb
 from vegakit.lang.codegen import verifier
 from vegakit.program.state import STATE_VERSION
 from vegakit.records import from_json, to_json
-from vegakit.sdk.sources import check_source
+from vegakit.sdk import check_source
 from vegakit.store.audit import _AUDIT
 from vegakit.store.ledger_rows import LEDGER
 from vegakit.store.postgres.journal import _JOURNAL as ON_POSTGRES
 from vegakit.store.sqlite.journal import _JOURNAL as IN_A_FILE
 from vegakit.store.sqlite.stores import DOCUMENTS
-from vegakit.telemetry import load_runs, sqlite as sqlite_traces
-from vegakit.telemetry.jsonl import LINE_VERSION, line_of
+from vegakit.telemetry import line_of, load_runs, sqlite as sqlite_traces
+from vegakit.telemetry.jsonl import LINE_VERSION
 from vegakit.tools.mcp.pins import PINS_VERSION
 from vegakit.vesper.node_traces import TRACE_VERSION
 
@@ -157,7 +157,7 @@ def write() -> None:
     """Keep a file of each present version; one that is there was released, and stays."""
     from tests.telemetry.calls import run
     from vegakit.lang import compile_program
-    from vegakit.telemetry.sqlite import SqliteSink
+    from vegakit.telemetry import SqliteSink
 
     STORED.mkdir(exist_ok=True)
     checked = check_source(ROOT / "examples" / "flaky.vega").checked

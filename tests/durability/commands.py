@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.patience import wait_until
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 __all__ = ["Home"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 _SPAWNS = multiprocessing.get_context("spawn")
 

@@ -7,11 +7,9 @@ import pytest
 from vegakit.conversation import Usage
 from vegakit.host import Agent, TurnEnded
 from vegakit.prices import worst_case
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import ProviderReply
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.testing import Provider, ProviderReply
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -10,8 +10,8 @@ import pytest
 from tests.patience import pass_virtual_time
 from vegakit import Agent, Runtime, tool
 from vegakit.errors import AgentFailed
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.testing import VirtualClock, run_virtual
 
 
 class Stubborn:

@@ -16,10 +16,9 @@ from vegakit.cli import main
 from vegakit.errors import StoreError, VegaError
 from vegakit.host import Agent
 from vegakit.money import dollars
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store import list_runs
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger, list_runs
 
 CALLS = 4
 

@@ -18,10 +18,9 @@ from vegakit.errors import StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import LEASE_MS, ScopeRule
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.testing.harness import FakeClock
+from vegakit.providers import ScriptedModel
+from vegakit.store import MemoryLedger, SqliteLedger
+from vegakit.testing import FakeClock
 
 DAY_MS = 86_400_000
 ROOT = ScopeId("runtime:default")
@@ -147,7 +146,7 @@ async def test_a_lease_that_others_settled_is_taken_anew(tmp_path: Path) -> None
             model.go_on.set()
             assert await asking == "yes"
             assert (await rt.ask(agent(), "and this?")).text == "yes"
-            scope = await other.scope(ROOT, clock.now())
+            scope = await other.scope(ROOT)
             assert scope is not None
             assert (scope.settled, scope.reserved) == (await rt.spent(), 0)
 
@@ -174,7 +173,7 @@ async def test_a_loop_that_stalls_longer_than_its_lease_fails_nobody(tmp_path: P
         stop.set()
         await neighbour
     async with aclosing(SqliteLedger(path)) as ledger:
-        scope = await ledger.scope(ROOT, 0)
+        scope = await ledger.scope(ROOT)
         assert scope is not None
         assert (scope.settled, scope.reserved) == (spent, 0)
 
@@ -189,7 +188,7 @@ def live_beside(path: Path, lease_ms: int, stop: threading.Event) -> None:
 
 @pytest.mark.parametrize("skew_ms", [DAY_MS, -DAY_MS, 0])
 async def test_a_dead_holder_keeps_nothing_whatever_its_clock(skew_ms: int, tmp_path: Path) -> None:
-    """Its clock was a day ahead, a day behind, or right: one lease later all it held is back."""
+    """Its clock was a day ahead, a day behind, or right: one lease later its call is charged."""
     clock, path = FakeClock(), tmp_path / "ledger.db"
     async with aclosing(SqliteLedger(path)) as theirs:
         dead, their_now = HolderId("dead"), clock.now() + skew_ms
@@ -203,4 +202,20 @@ async def test_a_dead_holder_keeps_nothing_whatever_its_clock(skew_ms: int, tmp_
             # Who was woken sweeps, and waits for a later time then.
             await until(lambda: min([due for due, _ in clock._sleepers], default=0) > clock.now())
             await rt.remaining()
-        assert await rt.remaining() == 10**9
+        assert await rt.spent() == 10**8
+
+
+async def test_an_answer_arrives_although_others_forgot_its_call() -> None:
+    """One with a wrong clock settles what it takes for left behind, and another forgets it."""
+    clock, ahead, ledger = FakeClock(DAY_MS), FakeClock(400 * DAY_MS), MemoryLedger()
+    model = Waiting(lambda _: "late")
+    async with Runtime("$1", ledger=ledger, clock=clock) as rt:
+        asking = asyncio.ensure_future(answer_of(rt, Agent("slow", model, max_tokens=10)))
+        await model.asked.wait()
+        await ledger.expire(await ledger.leases(), clock.now())
+        async with Runtime("$1", ledger=ledger, clock=ahead):
+            await turns()
+        model.go_on.set()
+        assert await asking == "late"
+    counter = await ledger.counter(ROOT, None, 0)
+    assert (counter.settled > 0, counter.reserved) == (True, 0)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.hosts.conformance import ScriptedOutcome, SimulatedHost
 from vegakit.agent import ToolOutcome
 from vegakit.conversation import AssistantMessage, ModelReply, Text, Usage, UserMessage
 from vegakit.effects import CallModel, CallTool, Effect
@@ -19,9 +20,7 @@ from vegakit.errors import ErrorClass, Phase
 from vegakit.events import Answered, Failed
 from vegakit.host import Driver, Registry, deploy
 from vegakit.ids import ProgramId
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Module, check_program, compile_program
 from vegakit.money import Money, dollars
 from vegakit.policy import ChildType
 from vegakit.program import (
@@ -39,10 +38,9 @@ from vegakit.program import (
     Spawn,
     Spawned,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryJournal
-from vegakit.testing.host import ScriptedOutcome, SimulatedHost
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryJournal
 from vegakit.vm import restored, text_of
 
 COURSE = """

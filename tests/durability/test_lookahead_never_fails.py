@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.program.speculation import Speculation
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
 from vegakit.vm import strict_lookahead
 from vegakit.vm.lookahead import Lookahead
 from vegakit.vm.values import bad

@@ -9,12 +9,11 @@ import pytest
 
 from vegakit.errors import ErrorClass, Phase, RateLimited, Timeout, UserError, WorldError
 from vegakit.events import CallKind, CallTraced
-from vegakit.host import Agent, LimiterRules, TextChunk, ToolCalled, TurnEnded
-from vegakit.host.agents import ToolReturned
+from vegakit.host import Agent, LimiterRules, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule, Rate, RateRule, RateStrategy, RetryRule
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 QUICK = RetryRule(max_attempts=3, backoff=Backoff(1, 1.0, 1))
 MANY = LimiterRules(RateRule(), BreakerRule(threshold=1_000_000))
@@ -240,7 +239,7 @@ def test_a_tool_sees_the_budget_of_who_asked(tmp_path: Path) -> None:
         outer = Agent("outer", model=agent.model, max_tokens=100, tools=[consult])
         with rt.budget("$0.5") as scope:
             await rt.ask(outer, "hi")
-        found = await rt._ledger.scope(scope, rt.clock.now())
+        found = await rt._ledger.scope(scope)
         assert found is not None
         return [found.settled, await rt.spent()]
 

@@ -12,6 +12,7 @@ def test_an_outage_of_the_ledger_throws_no_answer_away() -> None:
     size = size_of(24)
     found = outages(size)
     assert found.answered > size.callers
+    assert found.samples > 0
     assert (found.thrown_away, found.twice, found.over) == (0, 0, 0)
     assert found.claims[False, "unknown"] == 0
     assert (found.settled, found.still_reserved) == (found.due, 0)

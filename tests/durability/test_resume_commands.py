@@ -1,6 +1,7 @@
 """`vega resume` after each way in which a run can stop, with exact counts of requests."""
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,7 @@ import pytest
 from tests.durability.commands import Home
 from tests.patience import wait_until
 from vegakit.conversation import Usage
-from vegakit.testing.provider.script import Failure, Hang, ProviderReply, ProviderToolCall, Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, Hang, Provider, ProviderReply, ProviderToolCall, Script
 
 TWO = """agent A { model fast  max_tokens 100 }
 fn main() -> str {
@@ -62,18 +62,13 @@ def test_a_call_is_sent_once_more_at_each_resume(home: Home) -> None:
 
 
 @scripted(first="one", second=[Hang(), "two"])
-def test_a_call_cut_off_when_no_paid_repeat_is_left_waits_for_money(home: Home) -> None:
-    """The quote has no repeat for it, so nothing is sent before a person adds to the budget."""
+def test_a_call_that_was_cut_off_takes_no_paid_repeat(home: Home) -> None:
+    """Those are for what a living run pays twice; what a kill adds is added to the quote."""
     home.add("[bounds]\npaid_repeats = 0\n")
     home.killed(2, "-m", "vegakit", "run", home.write(TWO))
-    for _ in range(2):
-        paused = home.vega("resume")
-        assert paused.status == 1, paused
-        assert "the run has no paid repeat for it" in paused.err
-        assert "  try: vega resume --budget '+$0.01'\n" in paused.err
-    assert home.asked == ["first", "second one"]
-    gone_on = home.vega("resume", "--budget", "+$1")
+    gone_on = home.vega("resume")
     assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert "1 call was cut off and may have been billed ($" in gone_on.err
     assert home.asked == ["first", "second one", "second one"]
 
 
@@ -105,16 +100,15 @@ def test_an_answer_that_does_not_fit_is_asked_again_with_money_that_is_added(hom
 
 
 @scripted(first=[Hang(), "one"], second=[Hang(), Hang(), Hang(), "two"])
-def test_the_pool_of_a_killed_run_is_the_same_in_each_life(home: Home) -> None:
-    """Two repeats, taken by whichever sends were cut off; what is added pays for one more."""
+def test_no_kill_makes_a_person_type_more(home: Home) -> None:
+    """Each adds what it cut off to the most that the run may cost, as far as its cap allows."""
     home.killed(1, "-m", "vegakit", "run", home.write(TWO))
-    home.killed(3, "-m", "vegakit", "resume")
-    home.killed(4, "-m", "vegakit", "resume")
-    assert "its 2 are used up" in home.vega("resume").err
-    home.killed(5, "-m", "vegakit", "resume", "--budget", "+$0.0003")
-    assert "its 2 are used up" in home.vega("resume").err
-    assert home.vega("resume", "--budget", "+$0.0003").out == "one two\n"
+    for sent in (3, 4, 5):
+        home.killed(sent, "-m", "vegakit", "resume")
+    assert home.vega("resume").out == "one two\n"
     assert len(home.asked) == 6
+    [run] = home.runs()
+    assert run["spent_usd"] == pytest.approx(run["lost_usd"], abs=0.0002)
 
 
 @scripted(first="one", second=[Hang(), "two"])
@@ -196,12 +190,13 @@ def test_a_budget_of_the_program_that_was_too_small_is_raised(home: Home) -> Non
 
 @scripted(first="one", second="two")
 def test_a_budget_of_the_user_that_was_too_small_is_raised(home: Home) -> None:
-    """Either for this run, or in the settings."""
+    """For this run: it keeps the budget that the settings gave it, whatever they say since."""
     home.add('[budget]\ndefault = "$0.0005"\n')
     assert home.vega("run", home.write(DEAR)).status == 1
     assert home.asked == ["first"]
     home.add('[budget]\ndefault = "$1"\n')
-    assert home.vega("resume").out == "one two\n"
+    assert home.vega("resume").status == 1
+    assert home.vega("resume", "--budget", "+$1").out == "one two\n"
     assert home.asked == ["first", "second one"]
 
 
@@ -214,8 +209,11 @@ def test_a_price_that_was_missing_is_set(home: Home) -> None:
     assert refused.status == 1
     assert "has no known price" in refused.err, refused
     before = len(home.asked)
+    # One that made no call has ended, and is started again.
+    [advice] = re.findall(r"try: vega (.+)", refused.err)
+    assert advice.startswith("resume" if before else "run"), refused
     home.add('[prices."openai:other"]\ninput = "$1"\noutput = "$1"\n')
-    gone_on = home.vega("resume")
+    gone_on = home.vega(*advice.split())
     assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
     assert home.asked == ["first", "second one"]
     assert before <= 1
@@ -319,7 +317,7 @@ def test_a_tool_that_may_be_repeated_is_called_again_unasked(home: Home) -> None
 
 KILLED_AS_IT_FAILS = """
 import os
-from vegakit.cli.main import main
+from vegakit.cli import main
 from vegakit.host import JournaledRun
 from pathlib import Path
 if not Path("once").exists():
@@ -426,11 +424,13 @@ def test_a_run_that_was_billed_too_much_pauses_and_says_so(home: Home) -> None:
 
 @scripted(first="one", second=ProviderReply("two", usage=Usage(10, 900)))
 def test_the_budget_of_the_user_is_for_each_run(home: Home) -> None:
-    """Not for all runs of a life, after which nothing would run any more; with a period it is."""
+    """Not for all runs of a life, after which nothing would run any more. With a period it is, and
+    includes what was spent before it was written."""
     home.add('[budget]\ndefault = "$0.0015"\n')
     file = home.write(DEAR)
     assert [home.vega("run", file).status for _ in range(3)] == [0, 0, 0]
-    home.add('[budget]\ndefault = "$0.0012/day"\n')
+    spent = sum(float(run["spent_usd"]) for run in home.runs())
+    home.add(f'[budget]\ndefault = "${spent + 0.0012:.6f}/day"\n')
     within, refused = [home.vega("run", file) for _ in range(2)]
     assert (within.status, refused.status) == (0, 1)
     assert "or wait for its next period, from 20" in refused.err
@@ -444,7 +444,7 @@ def test_a_raised_budget_shows_in_the_account(home: Home) -> None:
     assert home.vega("run", home.write(DEAR), "--budget", "$0.0005").status == 1
     gone_on = home.vega("resume", "--budget", "+$1")
     assert gone_on.out == "one two\n"
-    assert " of $1.0005, " in gone_on.err
+    assert " of the cap $1.0005, " in gone_on.err
 
 
 @scripted(first="one", second="two")
@@ -459,8 +459,7 @@ def test_a_run_of_another_folder_goes_on_by_its_name_only(home: Home) -> None:
     assert refused.status == 1
     assert "no run of this folder is unfinished\n  the last that is was started in" in refused.err
     named = refused.err.rsplit("vega resume ", 1)[1].strip()
-    home.add('[budget]\ndefault = "$1"\n')
-    assert home.vega("resume", named).out == "one two\n"
+    assert home.vega("resume", named, "--budget", "+$1").out == "one two\n"
 
 
 @scripted(first="one", second="two")

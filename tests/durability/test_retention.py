@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.cli.main import main
+from vegakit.cli import main
 from vegakit.conversation import ModelRequest, ModelSettings
 from vegakit.effects import CallModel, EffectPath, Incarnation, Site, effect
 from vegakit.errors import StoreError
@@ -15,10 +15,11 @@ from vegakit.events import Answered
 from vegakit.host import Agent
 from vegakit.ids import ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.ports.storage import RunRecord
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.journal import SqliteJournal, forget_runs, list_runs
+from vegakit.ports import RunRecord
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteJournal
+from vegakit.store.sqlite.journal import forget_runs, list_runs
 
 DAY_MS = 86_400_000
 TEXT = 100_000

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.durability.commands import Home
 from tests.patience import wait_until
 from vegakit import Agent, Runtime
-from vegakit.ports.execution import Model
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.testing.provider.server import Provider
+from vegakit.ports import Model
+from vegakit.providers import ScriptedModel
+from vegakit.testing import Provider
 
 PROGRAM = """
 agent A { model "slow one" }

@@ -1,6 +1,7 @@
 """A reply that the gate has received is never bought again, whatever was not yet recorded."""
 
 import asyncio
+import errno
 import os
 import signal
 import stat
@@ -19,14 +20,13 @@ from vegakit.host import Agent
 from vegakit.ids import EffectKey, ProgramId
 from vegakit.money import Money, dollars
 from vegakit.policy import Settlement
-from vegakit.ports.storage import KeptOutcome
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.ports import KeptOutcome
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteJournal, SqliteLedger, list_runs
 from vegakit.store.seals import Seal
 from vegakit.store.spool import Spool
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.tools.decorator import tool
+from vegakit.tools import tool
 
 BURST = 60
 QUESTIONS = sorted(f"q{number}" for number in range(BURST))
@@ -39,7 +39,7 @@ class KilledInABurst(SqliteLedger):
         super().__init__(path)
         self._waiting = 0
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
+    async def answer(self, *facts: Any, **more: Any) -> Settlement:
         self._waiting += 1
         if self._waiting == BURST:
             die()
@@ -101,6 +101,8 @@ async def pay_once(folder: Path, *, is_killed: bool) -> None:
 def test_a_tool_that_has_answered_is_not_called_again_after_a_kill(tmp_path: Path) -> None:
     """Nor is it unknown what it did: its answer was kept."""
     assert live(_pay_and_die, tmp_path) == -signal.SIGKILL
+    [run] = list_runs(tmp_path / "run.db")
+    assert (run.recorded, run.cut_off) == (2, 0)
     assert live(_paid, tmp_path) == 0
     assert asked(tmp_path / "paid") == ["paid"]
 
@@ -190,6 +192,100 @@ def test_a_spool_is_emptied_when_all_of_it_is_recorded(tmp_path: Path) -> None:
     spool.done(frame(1).key)
     spool.done(frame(2).key)
     assert path.stat().st_size == 0
+
+
+def test_an_answer_has_its_place_before_it_arrives(tmp_path: Path) -> None:
+    """The disk has it, and takes no more of it when the answer comes."""
+    path, long = tmp_path / "spool", frame(1, "x" * 200_000)
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        spool.make_place(long.key, 250_000)
+        spool.make_place(frame(2).key, 250_000)
+        allocated = path.stat().st_blocks
+        assert allocated * 512 >= 500_000
+        spool.append(long)
+        spool.append(frame(2))
+        assert path.stat().st_blocks == allocated
+        assert spool.read() == [long, frame(2)]
+
+
+def test_a_place_that_is_left_is_given_to_others(tmp_path: Path) -> None:
+    """A call that was given up, or whose answer was short, holds no room."""
+    path = tmp_path / "spool"
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        for number in range(100):
+            spool.make_place(frame(number).key, 60_000)
+            spool.leave_place(frame(number).key)
+        assert path.stat().st_size < 200_000
+
+
+def test_a_call_without_a_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is sent, with what to do; what has a place keeps it."""
+
+    def full(file: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with closing(Spool(tmp_path / "spool", Seal(b"secret"))) as spool:
+        spool.make_place(frame(1).key, 1_000)
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(StoreError, match="make room"):
+            spool.make_place(frame(2).key, 1_000_000)
+        spool.append(frame(1))
+        assert spool.read() == [frame(1)]
+
+
+@pytest.mark.parametrize("kind", ["missing", "not supported"])
+def test_a_system_that_allocates_nothing_is_written_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As on macOS, and on file systems that cannot."""
+
+    def refuse(file: int, offset: int, length: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    if kind == "missing":
+        monkeypatch.delattr(os, "posix_fallocate")
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with closing(Spool(tmp_path / "spool", Seal(b"secret"))) as spool:
+        spool.make_place(frame(1).key, 100_000)
+        assert (tmp_path / "spool").stat().st_blocks * 512 >= 100_000
+        spool.append(frame(1))
+        assert spool.read() == [frame(1)]
+
+
+def killed(path: Path, *frames: KeptOutcome) -> bytes:
+    """Return the file of a process that was killed: places stand behind its frames."""
+    spool = Spool(path, Seal(b"secret"))
+    spool.make_place(EffectKey("in flight"), 10_000)
+    for one in frames:
+        spool.append(one)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("left", [0, 1, 20, 40, 60, -1])
+def test_a_frame_that_is_cut_among_places_is_left_out(tmp_path: Path, left: int) -> None:
+    """Zeros stand where the rest of it should be. What follows is written where it began."""
+    path = tmp_path / "spool"
+    whole = len(killed(tmp_path / "other", frame(1)).rstrip(b"\0"))
+    content = killed(path, frame(1), frame(2))
+    end = whole + left if left >= 0 else len(content.rstrip(b"\0")) - 1
+    path.write_bytes(content[:end].ljust(len(content), b"\0"))
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        assert spool.read() == [frame(1)]
+        spool.append(frame(3))
+        assert spool.read() == [frame(1), frame(3)]
+
+
+@pytest.mark.parametrize("at", [0, 20, 60])
+def test_pages_that_the_power_took_are_left_out(tmp_path: Path, at: int) -> None:
+    """The disk wrote a later page and not this one: what was before it is kept."""
+    path = tmp_path / "spool"
+    first = len(killed(tmp_path / "other", frame(1)).rstrip(b"\0"))
+    content = killed(path, frame(1), frame(2, "x" * 5_000), frame(3))
+    hole = first + at
+    path.write_bytes(content[:hole] + bytes(4_096) + content[hole + 4_096 :])
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        assert spool.read() == [frame(1)]
 
 
 def test_a_run_that_ends_leaves_an_empty_spool(tmp_path: Path) -> None:

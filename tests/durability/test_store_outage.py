@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,14 @@ import pytest
 from tests.durability.lives import LoggedModel, asked
 from vegakit.errors import StoreError
 from vegakit.events import EffectOutcome
-from vegakit.host import Agent
-from vegakit.host.recovery import Backlog, retry_store
+from vegakit.host import Agent, Backlog, retry_store
 from vegakit.ids import EffectKey
-from vegakit.money import Money, dollars
-from vegakit.policy import Admission, Settlement
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.money import dollars
+from vegakit.policy import Admission, Claim, Settlement
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger, SqliteJournal, SqliteLedger
+from vegakit.testing import VirtualClock, run_virtual
 
 AWAY = "the server is being restarted; try again"
 
@@ -33,10 +30,10 @@ class AwayWhenAnswered(MemoryLedger):
         super().__init__()
         self.is_away = True
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
+    async def answer(self, *facts: Any, **more: Any) -> Settlement:
         if self.is_away:
             raise StoreError(AWAY)
-        return await super().answer(effect, attempt, bill, now)
+        return await super().answer(*facts, **more)
 
 
 async def test_an_answer_is_handed_over_although_its_ledger_is_away(
@@ -82,6 +79,41 @@ async def test_a_short_restart_before_the_call_is_not_seen_by_the_program() -> N
         reply = await rt.ask(Agent("a", model=model), "hi")
         assert await rt.remaining() == dollars("$1") - reply.cost
     assert len(model.requests) == 1
+
+
+class AwayAfterReserving(MemoryLedger):
+    """Reserves, and is away before it can confirm that."""
+
+    is_away = True
+
+    async def reserve(self, *claim: Any, **how: Any) -> Admission:
+        admission = await super().reserve(*claim, **how)
+        if self.is_away:
+            raise StoreError(AWAY)
+        return admission
+
+    async def claims(self, effects: Sequence[EffectKey]) -> Mapping[EffectKey, tuple[Claim, ...]]:
+        if self.is_away:
+            raise StoreError(AWAY)
+        return await super().claims(effects)
+
+
+def test_a_call_that_is_refused_in_an_outage_leaves_nothing_reserved() -> None:
+    """The commit went through and its confirmation was lost. The runtime lives on and renews its
+    lease, so nobody else frees the reservation."""
+    clock, model = VirtualClock(), ScriptedModel("fine")
+
+    async def work() -> None:
+        ledger = AwayAfterReserving()
+        async with Runtime("$1", ledger=ledger, clock=clock) as rt:
+            with pytest.raises(StoreError, match=AWAY):
+                await rt.ask(Agent("a", model=model), "hi")
+            ledger.is_away = False
+            await rt.backlog.aclose()
+            assert await rt.remaining() == dollars("$1")
+
+    run_virtual(work())
+    assert not model.requests
 
 
 def test_a_store_that_stays_away_is_waited_for_within_bounds() -> None:

@@ -21,7 +21,7 @@ from tests.durable.nursery import start_worker
 from tests.durable.oracle import answer_to, number_in, usage_of
 from tests.durable.warm import PRICE
 from tests.store.postgres import asked
-from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable import ProgramHandle, TemporalConnection, connect
 from vegakit.durable.messages import ActivityInput, ActivityResult
 from vegakit.effects import CallModel
 from vegakit.events import Answered, Unknown

@@ -5,7 +5,7 @@ from typing import Any
 
 from vegakit.control import Question
 from vegakit.conversation import ModelReply, ModelRequest, Text
-from vegakit.durable.client import ProgramHandle
+from vegakit.durable import ProgramHandle
 from vegakit.host import Reducer
 from vegakit.money import dollars
 from vegakit.policy import InterruptKind
@@ -16,12 +16,12 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
     Respond,
+    ResultMessage,
     Returned,
     SendAfter,
     SpawnChild,
 )
-from vegakit.program.messages import ResultMessage
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 
 def count(state: int, message: Any) -> tuple[int, list[Any]]:

@@ -18,9 +18,9 @@ from temporalio.client import WorkflowHistory
 
 from tests.durable.scenes import SCENES, Scene
 from tests.durable.stage import stage
-from vegakit.durable.deployment import Deployment
+from vegakit.durable import Deployment
 from vegakit.program import Code
-from vegakit.store.memory import MemoryLedger
+from vegakit.store import MemoryLedger
 
 __all__ = ["FOLDER", "code_of", "queue_of_scene", "stored"]
 

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from vegakit.conversation import Usage
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 
 DELAY_MS = 80
 

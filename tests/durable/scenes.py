@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tests.durable.bodies import COUNTER, Gated, Hanging, asked, boss, buyer, clerk, landed, waits
 from tests.durable.stage import until
 from vegakit.conversation import ModelReply, ModelRequest, Text
-from vegakit.durable.client import ProgramHandle
+from vegakit.durable import ProgramHandle
 from vegakit.errors import ErrorClass, StoreError, VegaError
 from vegakit.host import Agent, Reducer
 from vegakit.policy import (
@@ -30,10 +30,10 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
     Respond,
+    ResultMessage,
     Tell,
 )
-from vegakit.program.messages import ResultMessage
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 
 __all__ = ["SCENES", "Scene"]
 

@@ -12,13 +12,16 @@ from temporalio.worker import Replayer
 
 from tests import patience
 from vegakit.durable import (
+    RECORDS,
+    Deployment,
+    ProgramHandle,
+    ProgramWorkflow,
+    TemporalConnection,
+    connect,
+    serve,
     workflow as workflows,
 )
-from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
-from vegakit.durable.deployment import Deployment, serve
-from vegakit.durable.messages import RECORDS
-from vegakit.durable.workflow import ProgramWorkflow
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
+from vegakit.store import SqliteLedger, SqliteStore
 
 PATIENCE_S = 60
 

@@ -13,7 +13,8 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.durable.stage import until
 from vegakit.conversation import ModelReply, ModelRequest, ModelSettings
-from vegakit.durable.deployment import Activities, Deployment
+from vegakit.durable import Deployment
+from vegakit.durable.deployment import Activities
 from vegakit.durable.messages import ActivityInput, ActivityResult
 from vegakit.effects import (
     CallModel,
@@ -30,10 +31,9 @@ from vegakit.host import Agent
 from vegakit.ids import HolderId, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
 from vegakit.policy import ClaimState
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryStore
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryStore, SqliteLedger
 
 CALL = CallModel(ModelRequest("scripted", (), ModelSettings(100)), Money(500), ScopeId(""))
 LOOKS: list[str] = []
@@ -88,7 +88,7 @@ class Bench:
         holder = HolderId("a worker that died")
         await self.ledger.renew(holder, now + 60_000)
         key = given.effect.key
-        await self.ledger.reserve(key, 1, scope, Money(500), holder, now, sent=True)
+        await self.ledger.reserve(key, 1, scope, Money(500), holder, now)
 
 
 @asynccontextmanager
@@ -104,8 +104,7 @@ async def test_what_was_sent_is_unknown(tmp_path: Path) -> None:
     async with bench(tmp_path) as here:
         await here.send(work())
         assert await here.call(work(), attempt=2) == Unknown(Money(500))
-        claim = await here.ledger.claim(work().effect.key, 1)
-        assert claim is not None
+        claim = (await here.ledger.claims([work().effect.key]))[work().effect.key][0]
         assert claim.state is ClaimState.UNKNOWN
 
 
@@ -125,8 +124,7 @@ async def test_what_was_turned_away_goes_on(tmp_path: Path) -> None:
         await here.ledger.answer(work().effect.key, 1, Money(0), here.runtime.clock.now())
         outcome = await here.call(work(), attempt=2)
         assert isinstance(outcome, Answered)
-        claim = await here.ledger.claim(work().effect.key, 2)
-        assert claim is not None
+        claim = (await here.ledger.claims([work().effect.key]))[work().effect.key][1]
         assert (claim.state, claim.charged) == (ClaimState.ANSWERED, outcome.charged)
         assert len(model.requests) == 1
 
@@ -183,7 +181,7 @@ async def test_only_the_program_cancels(tmp_path: Path, wanted: bool) -> None:
     async with bench(tmp_path, Hanging("never")) as here:
         env = here.at(1)
         calling = asyncio.ensure_future(env.run(here.activities.call_model, work()))
-        await until(lambda: here.ledger.claim(work().effect.key, 1))
+        await until(lambda: here.ledger.claims([work().effect.key]))
         details = ActivityCancellationDetails(cancel_requested=wanted, worker_shutdown=not wanted)
         env.cancel(details)
         if wanted:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.authored.stage import call, results
 from tests.durable.stage import stage
 from vegakit.host import Agent, run_program
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 SOURCE = """
 agent Own { model "reader"  max_tokens 20 }

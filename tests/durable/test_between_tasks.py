@@ -11,11 +11,9 @@ from campaigns.dataflow_worker import Workers
 
 from tests.durable.bodies import clerk
 from tests.durable.stage import replay, until
-from vegakit.durable.client import ProgramHandle, connect
-from vegakit.durable.deployment import Deployment
-from vegakit.durable.workflow import ProgramWorkflow, register_code
+from vegakit.durable import Deployment, ProgramHandle, ProgramWorkflow, connect, register_code
 from vegakit.host import Reducer
-from vegakit.store.memory import MemoryLedger
+from vegakit.store import MemoryLedger
 
 pytestmark = pytest.mark.timeout(300)
 

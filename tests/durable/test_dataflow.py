@@ -10,8 +10,8 @@ from vegakit.durable.deployment import Activities
 from vegakit.durable.messages import ActivityResult
 from vegakit.effects import Effect
 from vegakit.records import from_json
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger
 
 pytestmark = pytest.mark.timeout(300)
 PROGRAMS, UNCACHED, FAULTY = 20, 6, 8

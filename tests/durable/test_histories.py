@@ -17,7 +17,7 @@ from temporalio.api.enums.v1 import EventType
 from tests.durable.histories import FOLDER, code_of, queue_of_scene, stored
 from tests.durable.scenes import SCENES, fan
 from tests.durable.stage import replay
-from vegakit.durable.workflow import register_code
+from vegakit.durable import register_code
 from vegakit.effects import Effect, EffectPath, effect
 from vegakit.host import Reducer
 from vegakit.program import Respond, core

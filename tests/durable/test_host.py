@@ -15,20 +15,20 @@ from temporalio import workflow
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
 
+from tests.hosts.conformance import HOST_CHECKS, HostCheck, World
 from tests.patience import turns
-from vegakit.durable.client import TemporalConnection, connect
-from vegakit.durable.deployment import Activities, Deployment
+from vegakit.durable import Deployment, TemporalConnection, TemporalHost, connect
+from vegakit.durable.deployment import Activities
 from vegakit.durable.messages import ActivityInput, ActivityName
-from vegakit.durable.workflow import TemporalHost, queue_of
+from vegakit.durable.workflow import queue_of
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome, HostEvent
 from vegakit.host import Account, EffectHandler
 from vegakit.ids import ProgramId
-from vegakit.ports.storage import Journal
+from vegakit.ports import Journal
 from vegakit.program import InFlightEffect, ProcessRecord, ProcessSpec, Program
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.telemetry.spans import Span
-from vegakit.testing.host import HOST_CHECKS, HostCheck, World
+from vegakit.store import SqliteLedger
+from vegakit.telemetry import Span
 
 LONG_MS = 1_000
 """A check that has an effect take longer never waits for its end."""

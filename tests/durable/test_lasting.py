@@ -11,13 +11,12 @@ from temporalio.exceptions import ApplicationError
 
 from tests.durable.bodies import COUNTER, Gated, clerk, waits
 from tests.durable.stage import PATIENCE_S, replay, stage, until
-from vegakit.durable.deployment import Deployment
-from vegakit.durable.workflow import register_code
+from vegakit.durable import Deployment, register_code
 from vegakit.errors import AgentFailed, BugError, LimitReached, UserError
 from vegakit.host import Agent, Reducer
 from vegakit.program import Respond
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.store.memory import MemoryLedger
+from vegakit.providers import ScriptedModel
+from vegakit.store import MemoryLedger
 
 
 async def test_a_program_moves_to_its_next_run(temporal: str, tmp_path: Path) -> None:

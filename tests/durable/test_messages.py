@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 from vegakit.conversation import Conversation
-from vegakit.durable.messages import RECORDS, ChargedReply, Command, Launch, Reply
+from vegakit.durable import RECORDS, Launch
+from vegakit.durable.messages import ChargedReply, Command, Reply
 from vegakit.durable.workflow import _latest
 from vegakit.ids import ProgramId
 from vegakit.program import AgentReply, Post, ProcessMessage, Program, Returned

@@ -9,7 +9,7 @@ from tests.durable.bodies import COUNTER, Hanging, OnlyStreaming, boss, clerk, l
 from tests.durable.stage import PATIENCE_S, stage, until
 from vegakit.control import KillResult
 from vegakit.conversation import ModelRequest, Text
-from vegakit.durable.deployment import Deployment
+from vegakit.durable import Deployment
 from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
@@ -27,8 +27,8 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
 )
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
-from vegakit.store.memory import MemoryLedger
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.store import MemoryLedger
 
 
 async def test_an_agent_is_asked_twice(temporal: str, tmp_path: Path) -> None:

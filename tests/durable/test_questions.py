@@ -11,7 +11,7 @@ from campaigns.dataflow_worker import Workers
 from tests.durable.bodies import COUNTER, asked, buyer
 from tests.durable.stage import stage, until
 from vegakit.control import Question
-from vegakit.durable.client import ProgramHandle, connect
+from vegakit.durable import ProgramHandle, connect
 from vegakit.errors import UserError
 from vegakit.host import Reducer
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from tests.e2e.test_small_model import an_agent, url, with_runtime
 from vegakit.conversation import Conversation, ToolMessage, ToolSpec
-from vegakit.host import Agent, run_program
-from vegakit.host.python_interop import RunProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.host import Agent, RunProgram, run_program
+from vegakit.sdk import Runtime
 
 __all__ = ["url"]
 

@@ -17,13 +17,11 @@ from pydantic import BaseModel
 from tests.e2e.plain_requests import BRIEF
 from vegakit.conversation import ToolMessage, Usage
 from vegakit.errors import BudgetExceeded, OutputTruncated
-from vegakit.host import Agent, TextChunk, ToolCalled, TurnEnded
-from vegakit.host.agents import ToolReturned
+from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
 
 MODEL = "openai-chat:smollm2"
 BRIEF_MODEL = f"{MODEL}{BRIEF}"

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.typist import type_when_asked
-from vegakit.cli.main import main
-from vegakit.lang.frontends import check_program
-from vegakit.lang.syntax.formatter import format_source
-from vegakit.testing.programs import run_test
+from vegakit.cli import main
+from vegakit.lang import check_program, format_source
+from vegakit.testing import run_test
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTED = Path(__file__).parent / "printed"

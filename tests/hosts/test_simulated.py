@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.simulated import run_simulated
 from vegakit.testing import programs
 
 FOLDER = Path(__file__).parent.parent / "language"
@@ -37,7 +38,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("path", PROGRAMS, ids=_name)
 def test_a_program_on_the_simulated_host(path: Path) -> None:
     """In a plain loop without tasks, it does what it says of itself."""
-    assert programs.run_test(path, run=programs.run_simulated).problems == []
+    assert programs.run_test(path, run=run_simulated).problems == []
 
 
 def test_the_core_is_there() -> None:

@@ -1,15 +1,16 @@
 """Ways to break the promise, planted in a program that is then killed."""
 
 from asyncio import Future, get_running_loop
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from itertools import count
 
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome, Unknown
 from vegakit.host import recovery
 from vegakit.ids import EffectKey
-from vegakit.ports.storage import ClaimResult, Ledger, UnfinishedEffect
-from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.policy import Claim
+from vegakit.ports import ClaimResult, Ledger, UnfinishedEffect
+from vegakit.store import SqliteJournal
 
 
 def claims_after_the_answer() -> None:
@@ -51,8 +52,10 @@ def forgets_what_was_cut_off() -> None:
     """A call that was sent is begun anew as if it had not been."""
     outcome_of = recovery._outcome
 
-    async def forget(ledger: Ledger, begun: UnfinishedEffect, now: int) -> Unknown | None:
-        await outcome_of(ledger, begun, now)
+    async def forget(
+        ledger: Ledger, begun: UnfinishedEffect, claims: Sequence[Claim], now: int
+    ) -> Unknown | None:
+        await outcome_of(ledger, begun, claims, now)
         return None
 
     recovery._outcome = forget

@@ -4,14 +4,16 @@ import asyncio
 
 import pytest
 
+from tests.raising import raised
+from vegakit.config import ResumeTarget
 from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, BudgetExceeded
 from vegakit.host import Agent
 from vegakit.money import Dollars, dollars
 from vegakit.policy import RetryRule
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store import open_journal, open_ledger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import open_ledger
 
 FAILS_AT_THE_SECOND = ["one", {"error": "rejected"}, "two"]
 
@@ -69,8 +71,8 @@ async def test_a_block_that_was_met_is_raised_with_its_run(place: str) -> None:
 
     model = ScriptedModel(wordy)
 
-    async def run() -> None:
-        async with Runtime("$1", journal=place) as rt:
+    async def run(resume: ResumeTarget | None = None) -> None:
+        async with Runtime("$1", journal=place, resume=resume) as rt:
             with rt.budget("$0.0011"):
                 for number in range(4):
                     await rt.ask(one_attempt(model), f"question {number}")
@@ -79,11 +81,7 @@ async def test_a_block_that_was_met_is_raised_with_its_run(place: str) -> None:
         await run()
     asked = len(model.requests)
     assert 0 < asked < 4
-    journal = open_journal(place)
-    [refused] = await journal.runs()
-    await journal.raise_budget(refused.program, dollars("$0.01"))
-    await journal.aclose()
-    await run()
+    await run(raised("$0.01"))
     assert len(model.requests) == 4
 
 

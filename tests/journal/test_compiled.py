@@ -10,15 +10,14 @@ import pytest
 
 from tests.journal.test_resume import CutOffError, echo
 from tests.patience import turns
+from vegakit.control import Question
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.errors import ProgramChanged
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.program import Printed
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.store import recorded_calls
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.store import list_runs, recorded_calls
 
 ROUNDS = """
 agent A { model fast }
@@ -149,3 +148,20 @@ async def test_a_race_has_the_same_winner_in_every_life(place: str) -> None:
             break
     assert is_over
     assert len(before) == 8
+
+
+async def test_a_question_to_a_person_is_no_call_that_was_cut_off(tmp_path: Path) -> None:
+    """It is asked again; nothing is lost or billed."""
+    path, asked = tmp_path / "run.db", asyncio.Event()
+    text = 'fn main() { print(human::ask("which branch?", 1h)); }'
+    checked, found = check_program(text, "main.vega", lambda _path: None)
+    assert checked is not None, found
+    with suppress(CutOffError):
+        async with Runtime("$10", journal=path) as rt:
+            rt.on(Question, lambda _: asked.set())
+            running = asyncio.ensure_future(rt.run(VegaProgram(compile_program(checked), Path())))
+            await asked.wait()
+            running.cancel()
+            raise CutOffError
+    [run] = list_runs(path)
+    assert (run.ended_ms, run.cut_off) == (None, 0)

@@ -11,11 +11,9 @@ from tests.store.postgres import DSN, own_schema
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey, ProgramId
-from vegakit.ports.storage import ClaimResult, Journal, RunRecord
-from vegakit.store.memory import MemoryJournal
-from vegakit.store.postgres import PostgresJournal
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
+from vegakit.ports import ClaimResult, Journal, RunRecord
+from vegakit.store import MemoryJournal, PostgresJournal, SqliteJournal
+from vegakit.testing import JOURNAL_CHECKS, JournalCheck
 
 
 def name_of(check: object) -> str:

@@ -12,10 +12,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.journal.test_resume import echo, three_asks
 from vegakit.errors import InvalidRecordError
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.store import list_runs
 from vegakit.store.seals import RowSeals, user_seal
 
@@ -36,7 +37,8 @@ def test_a_stored_journal_resumes(number: int, tmp_path: Path) -> None:
     assert said == [f"echo question {number}" for number in range(3)]
     assert len(model.requests) == 1
     [after] = list_runs(path)
-    assert (after.recorded, after.cut_off, after.run) == (3, 0, before.run)
+    run = structs.replace(after.run, takeovers=None)
+    assert (after.recorded, after.cut_off, run) == (3, 0, before.run)
 
 
 def test_a_journal_of_a_later_format_is_refused(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def write() -> Path:
                 )
                 file.execute(f"UPDATE {table} SET seal = sealed('{table}', {columns})")
             # Of money nothing is kept: the claim of what was cut off would tell that it was sent.
-            for table in ("scopes", "claims", "leases"):
+            for table in ("scopes", "counters", "claims", "leases"):
                 file.execute(f"DELETE FROM {table}")
             file.execute("VACUUM")
         shutil.copy(path, stored)

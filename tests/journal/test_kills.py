@@ -9,7 +9,7 @@ from campaigns.kills_program import Fault
 
 from tests.journal import faults
 from tests.journal.test_resume import test_an_edited_program_is_told_so as edits_a_program
-from vegakit.ports.storage import ClaimResult
+from vegakit.ports import ClaimResult
 from vegakit.store import journal as sql_journal
 
 RANDOM, EACH = 8, 1

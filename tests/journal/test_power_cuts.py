@@ -23,12 +23,10 @@ from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.host import Agent
 from vegakit.ids import EffectKey, ProgramId
-from vegakit.ports.storage import ClaimResult, RunRecord
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store import list_runs
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.ports import ClaimResult, RunRecord
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger, SqliteJournal, list_runs
 
 QUESTIONS = 6
 _HEADER, _FRAME_HEADER = 32, 24

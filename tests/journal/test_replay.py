@@ -11,8 +11,8 @@ from tests.journal.test_resume import CutOffError, echo, three_asks
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ProgramChanged, UserError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 from vegakit.store import list_runs
 
 Replays = Callable[..., None]

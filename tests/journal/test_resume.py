@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
+from tests.raising import raised
+from vegakit.config import BudgetChange, ResumeTarget
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError, Timeout
+from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError, Timeout, UserError
 from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.policy import BreakerRule, Rate, RateRule, RateStrategy, RetryRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 from vegakit.store import ReplayJournal, open_journal
-from vegakit.testing.harness import FakeClock
+from vegakit.testing import FakeClock
 
 
 class CutOffError(Exception):
@@ -100,8 +102,8 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(place: str) -> Non
     path, model = place, ScriptedModel(echo, name="m")
     agent = Agent("a", model=model, max_tokens=10)
 
-    async def run() -> int:
-        async with Runtime("$0.0001", on_exceed="ask", journal=path) as rt:
+    async def run(resume: ResumeTarget | None = None) -> int:
+        async with Runtime("$0.0001", on_exceed="ask", journal=path, resume=resume) as rt:
             for number in range(20):
                 await rt.ask(agent, f"question {number}")
             return await rt.spent()
@@ -110,12 +112,28 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(place: str) -> Non
         await run()
     first = len(model.requests)
     assert 0 < first < 20
-    journal = open_journal(path)
-    [paused] = await journal.runs()
-    await journal.raise_budget(paused.program, dollars("$1"))
-    await journal.aclose()
-    await run()
+    await run(raised("$1"))
     assert len(model.requests) == 20
+
+
+async def test_a_cap_below_what_is_spent_is_refused(place: str) -> None:
+    """An earlier resume raised the cap, and the run spent more than the first one."""
+    agent = Agent("a", model=ScriptedModel(echo, name="m"), max_tokens=10)
+
+    async def run(resume: ResumeTarget | None = None) -> None:
+        async with Runtime("$0.0001", on_exceed="ask", journal=place, resume=resume) as rt:
+            for number in range(20):
+                await rt.ask(agent, f"question {number}")
+            assert await rt.spent() > dollars("$0.0002")
+            raise CutOffError
+
+    with pytest.raises(Paused):
+        await run()
+    with pytest.raises(CutOffError):
+        await run(raised("$1"))
+    lower = BudgetChange(dollars("$0.0002"), is_more=False)
+    with pytest.raises(UserError, match=r"has spent \$.* less"):
+        await run(ResumeTarget(budget=lower))
 
 
 async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(place: str) -> None:

@@ -13,7 +13,7 @@ from vegakit.cli.recorded_cost import TypicalCost, runs_of, token_advice, typica
 from vegakit.conversation import ModelRequest
 from vegakit.effects import CallModel, EffectRequest
 from vegakit.ids import Digest
-from vegakit.testing.harness import run_virtual
+from vegakit.testing import run_virtual
 
 
 def problems(seeds: Iterable[int]) -> list[str]:

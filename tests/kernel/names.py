@@ -262,7 +262,7 @@ PARTS = (
         ProcessState: policy.ProcessState
         Priority: policy.Priority @ {QUEUE}
         Kernel.lifecycle: kernel.processes
-        ready queue: policy.ReadyQueue @ {QUEUE}
+        ready queue: policy.ready_rank @ {QUEUE}
         """,
     ),
     Part(

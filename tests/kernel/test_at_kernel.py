@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.serving import Said, ServerProcess, a_server, a_token, vega
-from vegakit.cli.main import main
+from vegakit.cli import main
 
 DIGEST = "0" * 32
 

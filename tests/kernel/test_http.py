@@ -29,8 +29,7 @@ from vegakit.kernel import Kernel
 from vegakit.server import GrpcLimits, HttpLimits, TokenRole, Tokens
 from vegakit.server.admission import Admission
 from vegakit.store import open_bus, open_tenants
-from vegakit.testing import FakeClock
-from vegakit.testing.harness import run_virtual
+from vegakit.testing import FakeClock, run_virtual
 
 RIGHTS = {
     TokenRole.VIEWER: {Right.READ},

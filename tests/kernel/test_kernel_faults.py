@@ -8,8 +8,7 @@ from _pytest.outcomes import Failed
 
 from tests.kernel import test_grpc, test_http, test_interrupts, test_processes, test_sessions
 from vegakit.kernel import interrupts, kernel, processes, sessions
-from vegakit.server import admission, grpc_door, kernel_app, protobuf
-from vegakit.server.tokens import ROLES, TokenRole
+from vegakit.server import ROLES, TokenRole, admission, grpc_door, kernel_app, protobuf
 
 
 def nothing(*_: object, **__: object) -> None:

@@ -1,6 +1,7 @@
 """Processes of the kernel: moves, queue, leases, trees, quotas, pages, and other tenants."""
 
 import asyncio
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from hypothesis import given, strategies as st
@@ -9,6 +10,7 @@ from tests.kernel.kernels import ANN, BOB, OTHER, Bench, refused
 from vegakit.control import (
     CheckQuotaRequest,
     CreateProcessRequest,
+    EmptyRequest,
     KernelEventKind,
     KernelProcess,
     ListProcessesRequest,
@@ -21,19 +23,18 @@ from vegakit.control import (
     TransitionRequest,
     WatchRequest,
 )
-from vegakit.control.messages import EmptyRequest
 from vegakit.money import Money
 from vegakit.policy import (
+    AgingRule,
     Consumption,
     Priority,
     ProcessState,
     QuotaExceeded,
     QuotaRule,
-    ReadyQueue,
     SoftWallReached,
     WithinQuota,
+    ready_rank,
 )
-from vegakit.policy.scheduler import AgingRule
 
 
 async def submitted(bench: Bench, pid: str, **more: object) -> KernelProcess:
@@ -111,20 +112,22 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_queue_is_that_of_the_policy(steps: list[tuple[str, object]]) -> None:
-    """The order that an index of the store gives is the order of the heap."""
+    """The order that an index of the store gives is that of the ranks."""
 
     async def run() -> None:
-        bench, queue, made = Bench(), ReadyQueue(AgingRule()), 0
+        bench, queue, made = Bench(), list[tuple[int, str]](), 0
         for step, what in [*steps, *[("take", None)] * len(steps)]:
             if isinstance(what, Priority):
                 made += 1
                 await submitted(bench, f"p{made:03}", priority=what)
-                queue.push(f"p{made:03}", what, bench.clock.now())
+                rank = ready_rank(AgingRule(), what, bench.clock.now())
+                heappush(queue, (rank, f"p{made:03}"))
             elif isinstance(what, int):
                 bench.clock.advance(what)
             else:
                 taken = (await bench.of().get_next_runnable(NextRunnableRequest("w"))).process
-                assert (taken.pid if taken else None) == queue.pop(), step
+                first = heappop(queue)[1] if queue else None
+                assert (taken.pid if taken else None) == first, step
 
     asyncio.run(run())
 

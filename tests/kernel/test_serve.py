@@ -19,7 +19,7 @@ from tests.kernel.serving import a_server, a_token, environment_of, vega
 from tests.kernel.web import Client, free_port
 from tests.patience import PATIENCE_S, until, wait_until
 from tests.store.postgres import own_schema, url_of
-from vegakit.cli.main import main
+from vegakit.cli import main
 from vegakit.server import DOORS
 
 

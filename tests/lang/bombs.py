@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from vegakit.lang.diagnostics import render
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import parse, render
 
 MIB = 1024 * 1024
 MAX_MS = 500

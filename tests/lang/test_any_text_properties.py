@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.lang.generating import ODD_TOKENS, mutated, source
-from vegakit.lang.diagnostics import MAX_DIAGNOSTICS, as_json, render
-from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang import as_json, format_source, parse, render
+from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
 from vegakit.lang.syntax.lexer import _Lexer
-from vegakit.lang.syntax.parser import Parsed, parse
+from vegakit.lang.syntax.parser import Parsed
 
 SNIPPETS = [
     *ODD_TOKENS,

@@ -2,12 +2,10 @@
 
 import pytest
 
-from vegakit.lang.schemas import arguments_of
-from vegakit.lang.types import (
+from vegakit.lang import (
     ANY,
     BOOL,
     DURATION,
-    FILE,
     FLOAT,
     INT,
     MONEY,
@@ -18,7 +16,9 @@ from vegakit.lang.types import (
     OptionalOf,
     RecordOf,
     Type,
+    arguments_of,
 )
+from vegakit.lang.types import FILE
 
 POINT = RecordOf("Point", (("x", INT), ("y", OptionalOf(INT))))
 

@@ -11,13 +11,10 @@ from pathlib import Path
 from tests.asked import DIFFERENT, Row, found, functions, misfits, page_of, rows_of
 from tests.lang.asked_of_language import PARTS
 from tests.telemetry.calls import paid
-from vegakit.lang.codegen.bytecode import Op
-from vegakit.lang.library import LIBRARY
+from vegakit.lang import LIBRARY, Op
 from vegakit.lang.types import RESPONSE
-from vegakit.policy.rate import BreakerRule
-from vegakit.policy.retry import Backoff, RetryRule
-from vegakit.policy.supervision import RestartRule
-from vegakit.telemetry.jsonl import line_of
+from vegakit.policy import Backoff, BreakerRule, RestartRule, RetryRule
+from vegakit.telemetry import line_of
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "reference" / "language-names.md"

@@ -9,10 +9,9 @@ from statistics import median
 import pytest
 
 from tests.lang.bombs import BOMBS, FINE, MAX_MB
+from vegakit.lang import format_source, parse
 from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
-from vegakit.lang.syntax.formatter import format_source
 from vegakit.lang.syntax.lexer import MAX_NESTING
-from vegakit.lang.syntax.parser import parse
 
 ANY_MS = "1000000"
 TIMES = 40

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.diagnostics import render
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import parse, render
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.vega"))
 

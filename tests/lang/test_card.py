@@ -5,14 +5,21 @@ import re
 import pytest
 from msgspec import structs
 
-from vegakit.lang import language_card as pages, language_card as styles, language_card as tables
-from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
-from vegakit.lang.analysis.quotes import quote
+from vegakit.lang import (
+    CATCHABLE,
+    LIBRARY,
+    Checked,
+    ModelTerms,
+    Quote,
+    card,
+    check_program,
+    language_card as pages,
+    language_card as styles,
+    language_card as tables,
+    quote,
+)
 from vegakit.lang.check import settings as fields
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.frontends import check_program
-from vegakit.lang.language_card import MOST_BYTES, Syntax, card
-from vegakit.lang.library import CATCHABLE, LIBRARY
+from vegakit.lang.language_card import MOST_BYTES, Syntax
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 

@@ -2,16 +2,8 @@
 
 import pytest
 
-from vegakit.lang.diagnostics import (
-    MAX_DIAGNOSTICS,
-    Diagnostic,
-    Edit,
-    LineMap,
-    as_json,
-    did_you_mean,
-    render,
-)
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import Diagnostic, as_json, parse, render
+from vegakit.lang.diagnostics import MAX_DIAGNOSTICS, Edit, LineMap, did_you_mean
 
 
 def caret_line(text: str, at: int, end: int) -> tuple[str, str]:

@@ -2,9 +2,7 @@
 
 from tests.vm.assembling import Code, assemble
 from tests.vm.samples import SAMPLES
-from vegakit.lang.codegen.bytecode import Op
-from vegakit.lang.codegen.disassembler import disassemble
-from vegakit.lang.types import INT, STR, RecordOf
+from vegakit.lang import INT, STR, Op, RecordOf, disassemble
 
 LISTING = """\
 module main.vega: 2 functions, 2 constants, runs main

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.testing.programs import ProgramTestResult, run_test
+from vegakit.testing import ProgramTestResult, run_test
 
 DATA = Path(__file__).parent / "data"
 

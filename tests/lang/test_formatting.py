@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang import format_source
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.vega"))
 FORMATTED = Path(__file__).parent / "data" / "formatted"

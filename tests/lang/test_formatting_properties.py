@@ -5,10 +5,9 @@ import re
 from tests.lang.generating import source
 from tests.lang.oracle import Shape, shape_of
 from tests.lang.test_grammar_properties import PROGRAMS
+from vegakit.lang import format_source, parse
 from vegakit.lang.diagnostics import DiagnosticCollector
-from vegakit.lang.syntax.formatter import format_source
 from vegakit.lang.syntax.lexer import tokenize
-from vegakit.lang.syntax.parser import parse
 
 
 def content(text: str) -> tuple[list[str], list[str], list[str]]:

@@ -12,8 +12,8 @@ from msgspec import Struct
 from tests.conftest import HISTORIES
 from tests.lang.generating import mutated, source
 from tests.lang.oracle import Refused, Shape, shape_by_grammar, shape_of
+from vegakit.lang import parse
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.parser import parse
 
 PROGRAMS = int(os.environ.get("VEGA_PROGRAMS", min(500, 5 * HISTORIES)))
 ABSTRACT = {"Decl", "Expr", "Node", "Stmt", "TypeExpr"}

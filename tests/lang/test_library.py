@@ -3,19 +3,18 @@
 import pytest
 
 from vegakit.errors import BugError
-from vegakit.lang.library import LIBRARY
-from vegakit.lang.types import (
+from vegakit.lang import (
     INT,
+    LIBRARY,
     NOTHING,
-    TYPE_PARAMETERS,
     ListOf,
     MapOf,
     OptionalOf,
     Parameter,
     Plain,
     Signature,
-    read_signature,
 )
+from vegakit.lang.types import TYPE_PARAMETERS, read_signature
 
 SPACES = "budget csv exec file http human json list map math process str time trace".split()
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.lang.oracle import Shape, shape_of
-from vegakit.lang.diagnostics import render
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import parse, render
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.vega"))
 

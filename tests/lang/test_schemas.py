@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from vegakit.errors import BugError
-from vegakit.lang.schemas import (
-    Problem,
-    answer_of,
-    answer_schema,
-    problem_bytes,
-    schema_of,
-    value_of,
-)
-from vegakit.lang.types import (
+from vegakit.lang import (
     ANY,
     BOOL,
     DURATION,
-    FILE,
     FLOAT,
     INT,
     MONEY,
@@ -32,10 +23,17 @@ from vegakit.lang.types import (
     MapOf,
     OptionalOf,
     Plain,
+    Problem,
     ProcessOf,
     RecordOf,
     Type,
+    answer_of,
+    answer_schema,
+    schema_of,
+    value_of,
 )
+from vegakit.lang.schemas import problem_bytes
+from vegakit.lang.types import FILE
 
 SEVERITY = ChoiceOf(("low", "high"))
 FINDING = RecordOf("Finding", (("file", STR), ("severity", SEVERITY), ("note", OptionalOf(STR))))

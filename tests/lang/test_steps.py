@@ -3,13 +3,17 @@
 import pytest
 from campaigns.admission_bombs import BOMBS, Bomb, nested_loops, some
 
-from vegakit.lang.analysis.cost_sends import ModelTerms
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
-from vegakit.lang.analysis.quotes import quote
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.diagnostics import MOST_STEPS, TooMuchWorkError, step_limit
-from vegakit.lang.frontends import check_program
+from vegakit.lang import (
+    MOST_STEPS,
+    Checked,
+    ModelTerms,
+    TooMuchWorkError,
+    check_program,
+    compile_program,
+    dataflow_of,
+    quote,
+    step_limit,
+)
 from vegakit.money import dollars
 from vegakit.program import (
     AdmissionRequest,
@@ -22,7 +26,7 @@ from vegakit.program import (
     admit,
     inspect_program,
 )
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 MODEL = ScriptedModel("", context_tokens=100_000)
 assert MODEL.price is not None

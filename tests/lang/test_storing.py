@@ -8,7 +8,7 @@ from tests.vm.mutating import sealed
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import run
 from vegakit.errors import InvalidRecordError
-from vegakit.lang.codegen.verifier import from_vgb, to_vgb
+from vegakit.lang import from_vgb, to_vgb
 
 FILE = to_vgb(SAMPLES["values"])
 

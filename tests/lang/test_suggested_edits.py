@@ -13,8 +13,7 @@ from typing import NamedTuple
 from tests.lang.checking.programs import in_function
 from tests.lang.checking.test_edits import EDITED, EDITED_FILES
 from tests.lang.python.test_refusals import CASES as REFUSED
-from vegakit.lang.diagnostics import Diagnostic, render
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Diagnostic, check_program, render
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "suggested_edits.txt"

@@ -6,9 +6,8 @@ import pytest
 
 from tests.lang.generating import source
 from tests.lang.test_grammar_properties import PROGRAMS
-from vegakit.lang.python.printer_program import to_vega
+from vegakit.lang import parse, to_vega
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.parser import parse
 from vegakit.lang.syntax.printer import Comments, print_source
 
 

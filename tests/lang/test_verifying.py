@@ -8,9 +8,21 @@ from msgspec.structs import replace
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.samples import SAMPLES
-from vegakit.lang.codegen.bytecode import CallSite, CompiledTool, Handler, Module, Op
+from vegakit.lang import (
+    INT,
+    STR,
+    CompiledTool,
+    Handler,
+    ListOf,
+    Module,
+    Op,
+    OptionalOf,
+    Plain,
+    RecordOf,
+    Type,
+)
+from vegakit.lang.codegen.bytecode import CallSite
 from vegakit.lang.codegen.verifier import verify
-from vegakit.lang.types import INT, STR, ListOf, OptionalOf, Plain, RecordOf, Type
 
 TYPES: dict[str, Type] = {"R": RecordOf("R", (("a", INT),)), "int": INT}
 GOOD = program(

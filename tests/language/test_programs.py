@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import rules
-from vegakit.lang.codegen.bytecode import Module, Op
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
-from vegakit.sdk.sources import Source
-from vegakit.testing.programs import find_tests as programs_below, run_test
+from vegakit.lang import Module, Op, check_program, compile_program
+from vegakit.sdk import Source
+from vegakit.testing import find_tests as programs_below, run_test
 
 FOLDER = Path(__file__).parent
 PROGRAMS = list(programs_below([FOLDER]))

@@ -12,11 +12,10 @@ from mcp_types import TextContent
 
 from vegakit.money import dollars
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.server import Operations, ServerPolicy
 from vegakit.server.mcp import server_of
-from vegakit.server.operations import Operations
-from vegakit.server.policy import ServerPolicy
 
 AGENT = "agent A { model fast  max_tokens 100 }\n"
 ASK = AGENT + 'print(A <- "hello there");\n'

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from vegakit import card
-from vegakit.cli import mcp, mcp as mcp_serve
-from vegakit.cli.main import main
+from vegakit.cli import main, mcp, mcp as mcp_serve
 from vegakit.config import load
 from vegakit.money import dollars
 

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.stage import ASK, Caller, Gated, Stage, staged
 from tests.patience import until
 from vegakit.errors import UserError
-from vegakit.server.mcp_http import address_of, read_or_create_token, serve_http
+from vegakit.server import address_of, read_or_create_token, serve_http
 
 TOKEN = "a-token-of-at-least-twenty-letters"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -7,9 +7,8 @@ import pytest
 from tests.mcp_server.stage import OUTSIDE, staged
 from tests.mcp_server.test_http import asked_with, over_http
 from tests.mcp_server.test_widening import WIDE_PROGRAMS
-from vegakit.server import mcp_http as http, operations as desk
+from vegakit.server import ServerPolicy, mcp_http as http, operations as desk
 from vegakit.server.operations import Project
-from vegakit.server.policy import ServerPolicy
 
 
 @pytest.mark.parametrize("name", ["files left open", "all files"])

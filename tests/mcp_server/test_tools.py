@@ -7,9 +7,9 @@ import pytest
 
 from tests.mcp_server.stage import AGENT, ASK, Gated, staged
 from tests.patience import until
-from vegakit.lang.language_card import card
+from vegakit.lang import card
 from vegakit.money import dollars
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime
 from vegakit.server import runs, runs as progress
 from vegakit.server.mcp import MCP_TOOLS
 from vegakit.server.runs import run_id

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.mcp_server.stage import AGENT, ASK, OUTSIDE, staged
-from vegakit.lang.analysis.effects import Manifest
+from vegakit.lang import Manifest
 from vegakit.money import Money
-from vegakit.server.policy import ServerPolicy
+from vegakit.server import ServerPolicy
 
 OUTSIDE_PATHS = [
     "../elsewhere/a.vega",

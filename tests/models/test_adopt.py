@@ -22,10 +22,8 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from vegakit import Agent, BudgetExceeded, Runtime, adopt
 from vegakit.conversation import Usage
 from vegakit.errors import UserError
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.testing import Provider, ProviderReply, ProviderRequest, ProviderToolCall
 
 NAME = "openai-chat:gpt-4o"
 ANSWER = ProviderReply('{"city": "Rome", "temp_c": 21}', usage=Usage(100, 10))

@@ -40,9 +40,8 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import Phase, WorldError
-from vegakit.ports.execution import Model
-from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.ports import Model
+from vegakit.testing import Provider, ProviderReply, ProviderToolCall
 
 wires = pytest.mark.parametrize("name", WIRES)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -262,7 +261,7 @@ def test_answers_are_not_stored_at_the_provider() -> None:
 def test_a_model_shows_no_secret() -> None:
     """Neither its key nor its headers nor its proxy."""
     from tests.models.asking import access
-    from vegakit.providers.registry import build_model
+    from vegakit.providers import build_model
 
     given = access(
         "https://models.test", headers={"x-secret": "s3cret"}, proxy="http://u:pw@p.test"

@@ -19,10 +19,9 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
-from vegakit.providers.access import ProviderAccess
+from vegakit.providers import ProviderAccess, build_model
 from vegakit.providers.known import PROVIDERS
 from vegakit.providers.model import ProviderModel
-from vegakit.providers.registry import build_model
 from vegakit.providers.token_bounds import image_bound, input_counting, pixel_size
 
 RECORDS = {provider.name: provider for provider in PROVIDERS}

@@ -9,8 +9,8 @@ from tests.models.asking import ANTHROPIC, CHAT, WIRES, access
 from vegakit.errors import SettingsError
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess, fixed_fields, parse_model_name, provider_of
-from vegakit.providers.registry import build_model
+from vegakit.providers import ProviderAccess, build_model, provider_of
+from vegakit.providers.access import fixed_fields, parse_model_name
 
 NOWHERE = "http://127.0.0.1:9"
 

@@ -31,9 +31,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from tools import make_catalog  # pyright: ignore[reportAttributeAccessIssue]
 from vegakit.money import NANOS, Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers import catalog
-from vegakit.providers.catalog import features_of, listed_price
-from vegakit.wires.wire import ModelFeatures
+from vegakit.providers import catalog, features_of, listed_price
+from vegakit.wires import ModelFeatures
 
 OURS = ("anthropic", "openai", "azure", "google", "aws")
 PROVIDERS = {one.id: one for one in listed}
@@ -341,7 +340,7 @@ def test_known_models_are_those_with_a_price() -> None:
 
 _FIRST = """
 import json, sys, time
-from vegakit.providers.catalog import features_of, listed_price
+from vegakit.providers import features_of, listed_price
 def cpu(work):
     began = time.process_time()
     work()

@@ -8,11 +8,10 @@ import pytest
 from tests.models.asking import WIRES, answer, request, talk
 from tests.patience import PATIENCE_S
 from vegakit.conversation import ModelReply
-from vegakit.ports.execution import Model
-from vegakit.providers.admission import ADMITTED, admitted
+from vegakit.ports import Model
+from vegakit.providers import ADMITTED, admitted
 from vegakit.providers.connection import Connection
-from vegakit.testing.provider.script import Hang, ProviderReply, RequestStatus
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Hang, Provider, ProviderReply, RequestStatus
 
 wires = pytest.mark.parametrize("name", WIRES)
 ENDLESS = ProviderReply("word " * 5_000, gap_ms=20)
@@ -80,7 +79,7 @@ def test_a_connection_is_used_again(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_a_model_may_be_used_in_one_loop_after_another() -> None:
     """Its connections begin anew."""
     from tests.models.asking import ANTHROPIC, access
-    from vegakit.providers.registry import build_model
+    from vegakit.providers import build_model
 
     with Provider("ok").in_thread() as provider:
         model = build_model(ANTHROPIC, access(provider.url))

@@ -22,14 +22,12 @@ from vegakit.conversation import ModelSettings, TextDelta
 from vegakit.errors import BugError, ErrorClass, Phase, SettingsError, VegaError, WorldError
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent
-from vegakit.ports.execution import Model
-from vegakit.providers.admission import admitted
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.telemetry.jsonl import call_of, line_of
-from vegakit.testing.provider.script import Break, DropConnection, Failure, Hang, ProviderReply
-from vegakit.testing.provider.server import Provider
-from vegakit.wires.openai_chat import CHAT as CHAT_WIRE
+from vegakit.ports import Model
+from vegakit.providers import admitted, build_model
+from vegakit.sdk import Runtime
+from vegakit.telemetry import call_of, line_of
+from vegakit.testing import Break, DropConnection, Failure, Hang, Provider, ProviderReply
+from vegakit.wires import CHAT as CHAT_WIRE
 
 wires = pytest.mark.parametrize("name", WIRES)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

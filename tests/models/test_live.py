@@ -6,7 +6,7 @@ import pytest
 from campaigns import live
 
 from vegakit.money import dollars
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.models.asking import (
 from tests.models.transport.servers import Peer, serving
 from vegakit.conversation import ModelReply
 from vegakit.errors import ErrorClass, Phase, WorldError
-from vegakit.providers.registry import build_model
+from vegakit.providers import build_model
 
 HEAD = b"HTTP/1.1 %d said\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 CHUNK = b'data: {"model":"m","choices":[{"index":0,"delta":{"content":"yes"}}]}\n\n'

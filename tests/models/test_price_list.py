@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from vegakit.conversation import Usage
 from vegakit.money import NANOS, dollars
 from vegakit.prices import PriceTier, bill
-from vegakit.providers.catalog import listed_price
+from vegakit.providers import listed_price
 
 MODELS = [
     ("anthropic", "claude-sonnet-4-5"),

@@ -12,16 +12,17 @@ import pytest
 import vegakit.providers
 from tests.models.asking import answer, request
 from vegakit.errors import Phase, WorldError
-from vegakit.providers.access import (
+from vegakit.providers import (
     ProviderAccess,
+    ProviderRecord,
+    build_model,
     key_formats,
     needs_key,
-    parse_model_name,
     provider_names,
 )
+from vegakit.providers.access import parse_model_name
 from vegakit.providers.known import PROVIDERS
-from vegakit.providers.provider import OutgoingRequest, ProviderRecord, ProviderWire
-from vegakit.providers.registry import build_model
+from vegakit.providers.provider import OutgoingRequest, ProviderWire
 from vegakit.telemetry import Redactor
 
 SOURCE = Path(vegakit.providers.__file__).parents[1]

@@ -5,9 +5,8 @@ import pytest
 from tests.models.asking import KEY, WEATHER, ask, fail, request
 from vegakit.conversation import Finish, Usage
 from vegakit.errors import ErrorClass, Phase, SettingsError, WorldError
-from vegakit.providers.access import ProviderAccess, provider_of
-from vegakit.providers.registry import build_model
-from vegakit.testing.provider.script import Failure, ProviderReply, ProviderToolCall
+from vegakit.providers import ProviderAccess, build_model, provider_of
+from vegakit.testing import Failure, ProviderReply, ProviderToolCall
 
 NAME = "pydantic-ai:openai-chat:gpt-4o"
 

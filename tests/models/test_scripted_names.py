@@ -13,10 +13,14 @@ from vegakit.errors import Paused, SettingsError, UserError
 from vegakit.host import Agent
 from vegakit.money import Money, dollars
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess, provider_of
-from vegakit.providers.registry import build_model
-from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import (
+    SCRIPTED_PRICE,
+    ProviderAccess,
+    ScriptedModel,
+    build_model,
+    provider_of,
+)
+from vegakit.sdk import Runtime
 
 ACCESS = ProviderAccess(str)
 

@@ -18,12 +18,11 @@ from tests.models.asking import (
 )
 from vegakit.errors import WorldError
 from vegakit.policy import Remaining
-from vegakit.ports.execution import Model
-from vegakit.providers.access import ServerLimits, parse_limits
-from vegakit.providers.admission import admitted
+from vegakit.ports import Model
+from vegakit.providers import ServerLimits, admitted
+from vegakit.providers.access import parse_limits
 from vegakit.providers.model import ProviderModel
-from vegakit.testing.provider.script import Failure, ProviderReply, Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, Provider, ProviderReply, Script
 
 DATE = "Sun, 15 Nov 2026 12:00:00 GMT"
 SAID = {

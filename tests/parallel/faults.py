@@ -11,28 +11,26 @@ from campaigns.parallel.trees import text_of
 from campaigns.parallel.writing import program
 
 from vegakit.ids import ANY_AGENT
-from vegakit.lang.analysis.effects import EffectSet
-from vegakit.lang.analysis.speculation import SpeculationRules
-from vegakit.lang.codegen.bytecode import Module, Op
+from vegakit.lang import EffectSet, Module, Op, SpeculationRules
 from vegakit.program.core import Core
 from vegakit.program.paid_repeats import PaidRepeats
 from vegakit.program.processes import Incarnations
 from vegakit.program.speculation import Speculation
 from vegakit.program.wallets import Wallets
 from vegakit.vm import (
+    Print,
+    SpeculativeCallUsed,
+    Vm,
     effect_instructions as answering,
     effect_instructions as asking,
     lookahead,
     machine,
-    module_facts,
     module_facts as regions,
+    text_of as value_text,
 )
 from vegakit.vm.lookahead import Lookahead
-from vegakit.vm.machine import Vm
-from vegakit.vm.module_facts import COLD, ModuleFacts
-from vegakit.vm.requests import Print, SpeculativeCallUsed
+from vegakit.vm.module_facts import COLD, KNOWN_FACTS, ModuleFacts
 from vegakit.vm.task_machine import TaskMachine
-from vegakit.vm.values import text_of as value_text
 
 __all__ = ["FAULTS", "MOST", "first_found", "planted"]
 
@@ -53,14 +51,14 @@ def planted(name: str) -> Generator[None]:
         before.append(lambda: on.__setitem__(at, old) if is_table else setattr(on, at, old))
         on.__setitem__(at, value) if is_table else setattr(on, at, value)
 
-    module_facts._KNOWN.clear()
+    KNOWN_FACTS.clear()
     FAULTS[name](put)
     try:
         yield
     finally:
         for take_out in reversed(before):
             take_out()
-        module_facts._KNOWN.clear()
+        KNOWN_FACTS.clear()
 
 
 def first_found(name: str, most: int = MOST) -> int | None:

@@ -13,8 +13,8 @@ from campaigns.parallel.explained import (
     written_programs,
 )
 
+from vegakit.lang import LinkKind
 from vegakit.lang.analysis import dataflow_steps
-from vegakit.lang.analysis.dataflow import LinkKind
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder, HoldKind
 from vegakit.lang.analysis.dataflow_walk import DataflowWalk
 from vegakit.vm import lookahead

@@ -8,15 +8,13 @@ import pytest
 from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.errors import BudgetExceeded
 from vegakit.host import LimiterRules
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.money import dollars
 from vegakit.policy import Rate, RateRule
 from vegakit.program import OverlapReport, Printed, WastedCost
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 SOURCE = """
 agent Reader { model fast  max_tokens 200 }

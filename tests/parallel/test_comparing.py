@@ -9,8 +9,7 @@ from campaigns.parallel.running import Seen, compiled, run
 from campaigns.parallel.trees import shrunk, text_of
 from campaigns.parallel.writing import program
 
-from vegakit.lang.frontends import check_program
-from vegakit.lang.syntax.parser import parse
+from vegakit.lang import check_program, parse
 from vegakit.vm import Vm
 
 SEEN = Seen(

@@ -8,10 +8,9 @@ from campaigns.parallel.running import Seen, compiled, run
 
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.program.processes import Incarnations
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 REVIEWS = """
 agent Reviewer {{ model fast {memory} }}

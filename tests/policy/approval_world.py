@@ -23,11 +23,12 @@ from vegakit.policy import (
     InterruptRule,
     Interrupts,
     Permissions,
+    Resume,
     RunCommand,
     apply_permission,
     parse_permission,
 )
-from vegakit.policy.interrupts import KindRule, Resume
+from vegakit.policy.interrupts import KindRule
 from vegakit.policy.permissions import permit
 from vegakit.records import from_json, to_json
 

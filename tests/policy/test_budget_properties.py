@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
@@ -25,13 +26,13 @@ from vegakit.policy import (
     Reserved,
     ScopeClosed,
     ScopeRule,
-    WindowRule,
 )
 from vegakit.records import from_json, to_json
 
 HOLDERS = (HolderId("a"), HolderId("b"))
-LIVE = ("reserved", "sent")
+LIVE = ("sent",)
 DAY = 86_400_000
+STEPS = [0, 1, 4_999, 5_000, 15_000, 60_000, 3_600_000, DAY, 31 * DAY, 400 * DAY, -400 * DAY]
 AMOUNTS = st.integers(0, 40)
 RULES = st.builds(
     ScopeRule,
@@ -42,7 +43,7 @@ WINDOWED = st.builds(
     ScopeRule,
     st.integers(0, 120).map(Money),
     st.sampled_from([OnExceed.BLOCK, OnExceed.ASK]),
-    st.builds(WindowRule, st.sampled_from(Period), st.booleans()),
+    st.sampled_from(Period),
 )
 CAPPED = st.builds(ScopeRule, st.integers(0, 120).map(Money))
 
@@ -53,25 +54,17 @@ class ScopeFacts:
     cap: int | None
     parent: str | None
     part: bool
+    opened: int
     open: bool = True
     charges: list[tuple[int, int]] = field(default_factory=list)
 
-    def counts(self, at: int, now: int) -> bool:
-        window = self.rule.window
-        if window is None:
-            return True
-        if window.rolling:
-            days = {Period.HOUR: 1 / 24, Period.DAY: 1, Period.MONTH: 30}[window.period]
-            width = int(days * DAY) // 60
-            return (at // width + 61) * width > now
-        shape = {Period.HOUR: "%Y%m%d%H", Period.DAY: "%Y%m%d", Period.MONTH: "%Y%m"}
-        spell = [
-            datetime.fromtimestamp(t / 1000, UTC).strftime(shape[window.period]) for t in (at, now)
-        ]
-        return spell[0] == spell[1]
 
-    def settled(self, now: int) -> int:
-        return sum(amount for at, amount in self.charges if self.counts(at, now))
+def is_same(period: Period | None, at: int, now: int) -> bool:
+    if period is None:
+        return True
+    shape = {Period.HOUR: "%Y%m%d%H", Period.DAY: "%Y%m%d", Period.MONTH: "%Y%m"}[period]
+    spelt = [datetime.fromtimestamp(t / 1000, UTC).strftime(shape) for t in (at, now)]
+    return spelt[0] == spelt[1]
 
 
 @dataclass
@@ -79,9 +72,9 @@ class ClaimFacts:
     scope: str
     holder: HolderId
     amount: int
-    state: str = "reserved"
+    at: int
+    state: str = "sent"
     charged: int = 0
-    at: int = 0
 
 
 class BudgetAgainstSums(RuleBasedStateMachine):
@@ -111,21 +104,43 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         parts = [i for i, s in enumerate(path) if self.scopes[s].part]
         return path[: parts[0] + 1] if parts else path
 
-    def reserved(self, scope: str) -> int:
-        direct = sum(c.amount for c in self.claims.values() if c.scope == scope and c.state in LIVE)
-        children = [n for n, s in self.scopes.items() if s.parent == scope]
-        return direct + sum(
-            self.held(n) if self.scopes[n].part else self.reserved(n) for n in children
-        )
+    def settled(self, scope: str, now: int) -> int:
+        facts = self.scopes[scope]
+        period = facts.rule.period
+        return sum(amount for at, amount in facts.charges if is_same(period, at, now))
+
+    def reserved(self, scope: str, now: int) -> int:
+        return self.reserved_in(scope, self.scopes[scope].rule.period, now)
+
+    def reserved_in(self, scope: str, period: Period | None, now: int) -> int:
+        live = [c for c in self.claims.values() if c.scope == scope and c.state in LIVE]
+        total = sum(c.amount for c in live if is_same(period, c.at, now))
+        for name, facts in self.scopes.items():
+            if facts.parent != scope:
+                continue
+            if not facts.part:
+                total += self.reserved_in(name, period, now)
+            elif is_same(period, facts.opened, now):
+                total += self.held(name)
+        return total
 
     def held(self, scope: str) -> int:
         facts = self.scopes[scope]
+        reserved = self.reserved(scope, self.now)
         if not facts.open or facts.cap is None:
-            return self.reserved(scope)
-        return max(facts.cap - facts.settled(self.now), self.reserved(scope))
+            return reserved
+        return max(facts.cap - self.settled(scope, self.now), reserved)
 
-    def used(self, scope: str) -> int:
-        return self.scopes[scope].settled(self.now) + self.reserved(scope)
+    def used(self, scope: str, now: int) -> int:
+        return self.settled(scope, now) + self.reserved(scope, now)
+
+    def counted(self, claim: ClaimFacts) -> list[tuple[str, int]]:
+        """Where a claim counts, and at which instant: beyond a part, when that was opened."""
+        at, places = claim.at, []
+        for name in self.outward(claim.scope):
+            places.append((name, at))
+            at = self.scopes[name].opened if self.scopes[name].part else at
+        return places
 
     def refusal(self, scope: str, amount: int) -> tuple[type, str] | None:
         asks: list[str] = []
@@ -133,7 +148,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
             facts = self.scopes[name]
             if not facts.open:
                 return ScopeClosed, name
-            if facts.cap is not None and self.used(name) + amount > facts.cap:
+            if facts.cap is not None and self.used(name, self.now) + amount > facts.cap:
                 if facts.rule.on_exceed is OnExceed.BLOCK:
                     return InsufficientBudget, name
                 if facts.rule.on_exceed is OnExceed.ASK:
@@ -141,15 +156,8 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         return (NeedsHigherCap, asks[0]) if asks else None
 
     def charge(self, claim: ClaimFacts, bill: int) -> None:
-        diff = bill - claim.charged
-        if claim.state != "unknown":
-            claim.at = self.now
-        for name in self.outward(claim.scope):
-            facts = self.scopes[name]
-            if facts.counts(claim.at, self.now):
-                facts.charges.append((claim.at, diff))
-            elif diff > 0:
-                facts.charges.append((self.now, diff))
+        for name, at in self.counted(claim):
+            self.scopes[name].charges.append((at, bill - claim.charged))
         claim.charged = bill
 
     # What happens
@@ -166,7 +174,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
 
     def add_scope(self, rule: ScopeRule, parent: str | None, *, part: bool) -> None:
         if self.honest:
-            rule = ScopeRule(rule.cap, OnExceed.BLOCK, None if part else rule.window)
+            rule = ScopeRule(rule.cap, OnExceed.BLOCK, None if part else rule.period)
         self.made += 1
         name = f"s{self.made}"
         expected = None
@@ -179,7 +187,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         )
         self.compare(verdict, expected)
         if expected is None:
-            self.scopes[name] = ScopeFacts(rule, rule.cap, parent, part)
+            self.scopes[name] = ScopeFacts(rule, rule.cap, parent, part, self.now)
 
     def compare(self, verdict: object, expected: tuple[type, str] | None) -> None:
         if expected is None:
@@ -189,9 +197,9 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         assert isinstance(verdict, kind)
         assert getattr(verdict, "scope", None) == scope
         if isinstance(verdict, InsufficientBudget):
-            settled = self.scopes[scope].settled(self.now)
+            settled = self.settled(scope, self.now)
             assert verdict.settled == settled
-            assert verdict.reserved == self.reserved(scope)
+            assert verdict.reserved == self.reserved(scope, self.now)
             assert verdict.hopeless == (settled + verdict.wanted > verdict.cap)
 
     @precondition(lambda self: len(self.scopes) < 8)
@@ -217,20 +225,12 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         expected = self.refusal(scope, amount)
         self.compare(verdict, expected)
         if expected is None:
-            self.claims[name] = ClaimFacts(scope, holder, amount)
+            self.claims[name] = ClaimFacts(scope, holder, amount, self.now)
 
     def some_claim(self, pick, prefer: str = "") -> tuple[EffectKey, ClaimFacts]:
         preferred = [n for n, c in self.claims.items() if c.state == prefer]
         name = pick.choice(sorted(preferred or self.claims))
         return EffectKey(name), self.claims[name]
-
-    @precondition(lambda self: self.claims)
-    @rule(pick=st.randoms(use_true_random=False))
-    def send(self, pick) -> None:
-        name, claim = self.some_claim(pick, "reserved")
-        assert self.budget.mark_sent(name, 1) == (claim.state == "reserved")
-        if claim.state == "reserved":
-            claim.state = "sent"
 
     @precondition(lambda self: self.claims)
     @rule(
@@ -242,9 +242,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         name, claim = self.some_claim(pick, prefer)
         if self.honest:
             bill = min(bill, claim.amount)
-            if claim.state == "released":
-                return
-        before = {s: self.used(s) for s in self.scopes}
+        before = {s: self.used(s, at) for s, at in self.counted(claim)}
         was, charged = claim.state, claim.charged
         settled = self.budget.answer(name, 1, Money(bill), self.now)
         assert settled.state is ClaimState.ANSWERED
@@ -257,51 +255,47 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         told = {n.scope for n in settled.notices if isinstance(n, CapOverrun)}
         crossed = {
             s
-            for s in self.outward(claim.scope)
+            for s, at in self.counted(claim)
             if (cap := self.scopes[s].cap) is not None
-            and before[s] <= cap < self.used(s)
+            and before[s] <= cap < self.used(s, at)
             and self.scopes[s].rule.on_exceed in (OnExceed.BLOCK, OnExceed.ASK)
         }
         assert told == crossed
         self.excused |= crossed
 
     @precondition(lambda self: self.claims)
-    @rule(pick=st.randoms(use_true_random=False), how=st.sampled_from(["cut_off", "release"]))
-    def give_up(self, pick, how: str) -> None:
+    @rule(pick=st.randoms(use_true_random=False))
+    def give_up(self, pick) -> None:
         name, claim = self.some_claim(pick, "sent")
-        getattr(self.budget, how)(name, 1, self.now)
-        if claim.state == "reserved":
-            claim.state = "released"
-        elif claim.state == "sent" and how == "cut_off":
+        self.budget.cut_off(name, 1, self.now)
+        if claim.state == "sent":
             self.charge(claim, claim.amount)
             claim.state = "unknown"
 
     @rule(pick=st.randoms(use_true_random=False))
     def close(self, pick) -> None:
         scope = pick.choice(sorted(self.scopes))
-        self.budget.scopes.close(ScopeId(scope), self.now)
+        self.budget.scopes.close(ScopeId(scope))
         for name, facts in self.scopes.items():
             if scope in self.outward(name):
                 facts.open = False
 
     @precondition(lambda self: not self.honest)
     @rule(pick=st.randoms(use_true_random=False), cap=st.integers(0, 150))
-    def set_cap(self, pick, cap: int) -> None:
-        scope = pick.choice(sorted(self.scopes))
-        facts = self.scopes[scope]
-        if facts.cap is None:
+    def declare_again(self, pick, cap: int) -> None:
+        name = pick.choice(sorted(self.scopes))
+        facts = self.scopes[name]
+        if facts.cap is None or facts.part:
             return
-        expected = None
-        if facts.part and facts.open and facts.parent is not None:
-            more = max(cap - facts.settled(self.now), self.reserved(scope)) - self.held(scope)
-            expected = self.refusal(facts.parent, more) if more > 0 else None
-        verdict = self.budget.scopes.set_cap(ScopeId(scope), Money(cap), self.now)
-        self.compare(verdict, expected)
-        if expected is None:
-            facts.cap = cap
-            self.excused.add(scope)
+        rule = structs.replace(facts.rule, cap=Money(cap))
+        parent = None if facts.parent is None else ScopeId(facts.parent)
+        verdict = self.budget.scopes.open(ScopeId(name), rule, self.now, parent=parent)
+        self.compare(verdict, None if facts.open else (ScopeClosed, name))
+        if facts.open:
+            facts.rule, facts.cap = rule, cap
+            self.excused.add(name)
 
-    @rule(ms=st.sampled_from([0, 1, 4_999, 5_000, 15_000, 60_000, 3_600_000, DAY, 31 * DAY]))
+    @rule(ms=st.sampled_from(STEPS))
     def time_passes(self, ms: int) -> None:
         self.now += ms
 
@@ -318,11 +312,8 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         left = {n: c for n, c in self.claims.items() if c.holder in dead and c.state in LIVE}
         assert set(settled) == {f"{n}#1" for n in left}
         for claim in left.values():
-            if claim.state == "sent":
-                self.charge(claim, claim.amount)
-                claim.state = "unknown"
-            else:
-                claim.state = "released"
+            self.charge(claim, claim.amount)
+            claim.state = "unknown"
         self.leases = {h: until for h, until in self.leases.items() if h not in dead}
 
     @precondition(lambda self: self.claims)
@@ -345,9 +336,10 @@ class BudgetAgainstSums(RuleBasedStateMachine):
     def the_sums_are_exact(self) -> None:
         for name, facts in self.scopes.items():
             scope = self.budget.scopes.by_id[ScopeId(name)]
-            scope.roll(self.now)
-            assert scope.settled == facts.settled(self.now), name
-            assert scope.reserved == self.reserved(name), name
+            counter = self.budget.scopes.counter(ScopeId(name), facts.rule.period, self.now)
+            assert counter.settled == self.settled(name, self.now), name
+            assert counter.reserved == self.reserved(name, self.now), name
+            assert scope.settled == sum(amount for _, amount in facts.charges), name
             assert scope.held == (self.held(name) if facts.part else 0), name
 
     @invariant()
@@ -355,7 +347,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         for name, facts in self.scopes.items():
             firm = facts.rule.on_exceed in (OnExceed.BLOCK, OnExceed.ASK)
             if firm and facts.cap is not None and name not in self.excused:
-                assert self.used(name) <= facts.cap
+                assert self.used(name, self.now) <= facts.cap
 
     @invariant()
     def honest_bills_excuse_nobody(self) -> None:
@@ -364,9 +356,10 @@ class BudgetAgainstSums(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Whatever happened, nothing stays reserved once every holder is dead and all is closed."""
         for name in self.scopes:
-            self.budget.scopes.close(ScopeId(name), self.now)
+            self.budget.scopes.close(ScopeId(name))
         self.budget.expire(self.budget.leases.copy(), self.now + 10_000)
         assert all(s.reserved == s.held == 0 for s in self.budget.scopes.by_id.values())
+        assert all(counter.reserved == 0 for counter in self.budget.scopes.counters.values())
 
 
 class HonestBudget(BudgetAgainstSums):

@@ -5,14 +5,13 @@ import time
 import pytest
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy import Denied, RunCommand, parse_command
+from vegakit.policy import Denied, RunCommand, parse_command, rule_within
 from vegakit.policy.capability.commands import (
     check_command_rule,
     clean_command,
     command_fits,
     command_is_meant,
     rule_for,
-    rule_within,
 )
 
 

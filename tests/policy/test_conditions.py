@@ -2,7 +2,8 @@
 
 import pytest
 
-from vegakit.policy.pipeline import Condition, condition_holds, is_number
+from vegakit.policy import Condition
+from vegakit.policy.pipeline import condition_holds, is_number
 from vegakit.records import Json
 
 C = Condition

@@ -7,6 +7,7 @@ from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     INTERRUPT_KINDS,
     Approved,
+    Consequence,
     Declined,
     Interrupt,
     InterruptAnswer,
@@ -17,17 +18,12 @@ from vegakit.policy import (
     Interrupts,
     InterruptStatus,
     Replied,
-)
-from vegakit.policy.interrupts import (
-    ApprovableAction,
-    Consequence,
-    InterruptExpired,
-    KindRule,
     Resume,
     TakeErrorNext,
     TerminalReason,
     Terminate,
 )
+from vegakit.policy.interrupts import ApprovableAction, InterruptExpired, KindRule
 from vegakit.records import from_json, to_json
 
 HOUR = 3_600_000

@@ -21,8 +21,12 @@ from vegakit.policy import (
     InterruptRule,
     Interrupts,
     Replied,
+    Resume,
+    TakeErrorNext,
+    TerminalReason,
+    Terminate,
 )
-from vegakit.policy.interrupts import KindRule, Resume, TakeErrorNext, TerminalReason, Terminate
+from vegakit.policy.interrupts import KindRule
 from vegakit.records import from_json, to_json
 
 KIND = InterruptKind

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from vegakit.policy.scheduler import MoveRefused, ProcessState, move
+from vegakit.policy import MoveRefused, ProcessState, move
 
 LIVING = ("NEW", "READY", "RUNNING", "WAITING", "BLOCKED")
 ARROWS = """

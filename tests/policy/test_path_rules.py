@@ -3,8 +3,8 @@
 import pytest
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy import Denied
-from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
+from vegakit.policy import Denied, clean_path
+from vegakit.policy.capability.paths import check_path_rule, path_fits, rules_touch
 
 
 @pytest.mark.parametrize(

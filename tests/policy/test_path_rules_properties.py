@@ -4,8 +4,8 @@ from itertools import product
 
 from hypothesis import given, strategies as st
 
-from vegakit.policy import Denied
-from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
+from vegakit.policy import Denied, clean_path
+from vegakit.policy.capability.paths import check_path_rule, path_fits, rules_touch
 
 
 def texts(letters: str, longest: int) -> list[str]:

@@ -4,17 +4,17 @@ import msgspec
 import pytest
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy import InterruptKind
-from vegakit.policy.pipeline import (
+from vegakit.policy import (
     Condition,
+    InterruptKind,
     Join,
     Pipeline,
     PipelineBounds,
     RoutingRule,
     Stage,
+    begin_session,
     pipeline_problems,
 )
-from vegakit.policy.session import begin_session
 from vegakit.records import from_json, to_json
 
 

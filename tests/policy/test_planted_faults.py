@@ -1,6 +1,7 @@
 """The comparisons can fail: each rule, broken on purpose, is found by the model beside it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -8,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.policy.test_breaker_properties import BreakerAgainstHistory
 from tests.policy.test_budget_properties import BudgetAgainstSums, HonestBudget
+from vegakit.money import Period
 from vegakit.policy import (
     Breaker,
     BreakerChange,
@@ -15,9 +17,9 @@ from vegakit.policy import (
     Budget,
     ClaimState,
     Scope,
-    SpendWindow,
+    scopes,
 )
-from vegakit.policy.scopes import ScopeTree
+from vegakit.policy.scopes import CapCheck, ScopeTree
 
 FAST = settings(max_examples=5_000, phases=[Phase.generate], report_multiple_bugs=False)
 
@@ -30,28 +32,32 @@ def finds_a_difference(machine: type[RuleBasedStateMachine]) -> bool:
     return False
 
 
-def off_by_one(self: Scope, amount, now, rule):
-    return _fits(self, amount - 1, now, rule)
+def off_by_one(self: CapCheck, amount):
+    return _fits(self, amount - 1)
 
 
 def keeps_nothing_in_flight(self: Scope) -> int:
-    return max((self.cap or 0) - self.settled, 0) if self.is_open else 0
+    return max((self.rule.cap or 0) - self.settled, 0) if self.is_open else 0
 
 
-def forgets_to_pass_outward(self: ScopeTree, scope_id, released, charged, at, now):
-    self.by_id[scope_id].move(released, charged, at, now)
+def forgets_to_pass_outward(
+    self: ScopeTree, scope_id, released, charged, counted_in=(), rules=None
+):
+    self.by_id[scope_id].move(released, charged)
+    self._count(counted_in, released, charged)
     return ()
 
 
-def gives_back_old_charges(self: SpendWindow, amount: int, at: int) -> int:
-    self.slices[self.starts_ms] = self.slices.get(self.starts_ms, 0) + amount
-    return amount
+def counts_in_one_row(hour: int) -> dict[Period, str]:
+    return dict(_numbers_at(0))
 
 
-def sends_released_claims(self: Budget, effect, attempt) -> bool:
-    claim = self.claims[f"{effect}#{attempt}"]
-    sent, claim.state = claim.state is not ClaimState.SENT, ClaimState.SENT
-    return sent
+def frees_nothing_in_windows(self: ScopeTree, names, released, charged):
+    _count(self, names, min(released, 0), charged)
+
+
+def forgets_what_was_cut_off(self: Budget, effect, attempt, now, rules=None):
+    return self._settle(self.claims[f"{effect}#{attempt}"], ClaimState.UNKNOWN, 0, now)
 
 
 def closes_by_any_success(self: Breaker, permit, now):
@@ -61,14 +67,16 @@ def closes_by_any_success(self: Breaker, permit, now):
     return _on_success(self, permit, now)
 
 
-_fits, _on_success = Scope.fits, Breaker.on_success
+_fits, _on_success = CapCheck.fits, Breaker.on_success
+_count, _numbers_at = ScopeTree._count, scopes._numbers_at
 
-FAULTS: list[tuple[type[RuleBasedStateMachine], type, str, Callable[..., object]]] = [
-    (HonestBudget, Scope, "fits", off_by_one),
+FAULTS: list[tuple[type[RuleBasedStateMachine], Any, str, Callable[..., object]]] = [
+    (HonestBudget, CapCheck, "fits", off_by_one),
     (BudgetAgainstSums, Scope, "must_hold", keeps_nothing_in_flight),
     (HonestBudget, ScopeTree, "move", forgets_to_pass_outward),
-    (BudgetAgainstSums, SpendWindow, "add", gives_back_old_charges),
-    (HonestBudget, Budget, "mark_sent", sends_released_claims),
+    (BudgetAgainstSums, scopes, "_numbers_at", counts_in_one_row),
+    (BudgetAgainstSums, ScopeTree, "_count", frees_nothing_in_windows),
+    (HonestBudget, Budget, "cut_off", forgets_what_was_cut_off),
     (BreakerAgainstHistory, Breaker, "on_success", closes_by_any_success),
     (BreakerAgainstHistory, Breaker, "on_cancelled", lambda self, permit: None),
     (BreakerAgainstHistory, Breaker, "_has_probe_left", lambda self: True),
@@ -82,7 +90,7 @@ FAULTS: list[tuple[type[RuleBasedStateMachine], type, str, Callable[..., object]
 )
 def test_a_broken_rule_is_found(
     machine: type[RuleBasedStateMachine],
-    place: type,
+    place: Any,
     name: str,
     fault: Callable[..., object],
     monkeypatch: pytest.MonkeyPatch,

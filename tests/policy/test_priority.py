@@ -2,7 +2,7 @@
 
 from vegakit.effects import EffectPath, SetTimer, Site, effect
 from vegakit.ids import ProgramId, TenantId
-from vegakit.policy.scheduler import Priority
+from vegakit.policy import Priority
 
 
 def test_levels_count_down_from_the_most_urgent() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from vegakit.errors import InvalidRecordError, InvalidRuleError
 from vegakit.money import dollars
-from vegakit.policy.quota import (
+from vegakit.policy import (
     Consumption,
     Dimension,
     Quota,

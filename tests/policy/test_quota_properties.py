@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from vegakit.policy.quota import (
+from vegakit.policy import (
     Consumption,
     Dimension,
     Quota,

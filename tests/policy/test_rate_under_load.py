@@ -12,7 +12,7 @@ import pytest
 
 from vegakit.policy import Admitted, Queued, Rate, RateLimiter, RateRule
 from vegakit.records import from_json, to_json
-from vegakit.testing.harness import FakeClock
+from vegakit.testing import FakeClock
 
 CALLERS, PROCESSES, RUN_MS, HOUR_MS = 200, 4, 10_000, 3_600_000
 RULE = RateRule(requests=Rate(50, per_ms=1000, burst=100))

@@ -5,17 +5,18 @@ import pytest
 
 from vegakit.errors import ErrorClass, InvalidRuleError, Phase
 from vegakit.policy import (
+    Backoff,
     GiveUp,
     GiveUpReason,
     Resend,
     Retry,
+    RetryAt,
     RetryBudget,
     RetryBudgetRule,
     RetryRule,
     may_resend,
     start_retry,
 )
-from vegakit.policy.retry import Backoff, RetryAt
 from vegakit.records import to_json
 
 TIMEOUT = ErrorClass.TIMEOUT
@@ -34,17 +35,17 @@ def test_the_defaults_are_those_of_the_language() -> None:
 def test_each_wait_may_be_twice_as_long_and_the_last_attempt_is_final() -> None:
     """The draw takes its part of 100 ms, then of 200 ms; the third failure ends it."""
     retry = start_retry(RetryRule(), 1000)
-    assert retry.on_failure(TIMEOUT, 1000, 0.5) == RetryAt(1050, 2, reserve_again=True)
-    assert retry.on_failure(TIMEOUT, 2000, 1.0) == RetryAt(2200, 3, reserve_again=True)
-    assert retry.on_failure(TIMEOUT, 3000, 0.0) == GiveUp(GiveUpReason.ATTEMPTS)
-    assert retry.on_failure(TIMEOUT, 3000, 0.0) == GiveUp(GiveUpReason.ATTEMPTS)
+    assert retry.on_failure(1, TIMEOUT, 1000, 0.5) == RetryAt(1050, 2, reserve_again=True)
+    assert retry.on_failure(2, TIMEOUT, 2000, 1.0) == RetryAt(2200, 3, reserve_again=True)
+    assert retry.on_failure(3, TIMEOUT, 3000, 0.0) == GiveUp(GiveUpReason.ATTEMPTS)
+    assert retry.on_failure(4, TIMEOUT, 3000, 0.0) == GiveUp(GiveUpReason.ATTEMPTS)
 
 
 @pytest.mark.parametrize("error_class", ErrorClass)
 def test_only_the_named_classes_are_tried_again(error_class: ErrorClass) -> None:
     """What the rule does not name fails at once and takes nothing from the budget."""
     budget = RetryBudget(RetryBudgetRule())
-    verdict = start_retry(RetryRule(), 0).on_failure(error_class, 0, 0.0, budget=budget)
+    verdict = start_retry(RetryRule(), 0).on_failure(1, error_class, 0, 0.0, budget=budget)
     if error_class in ("rate_limit", "overloaded", "timeout"):
         assert verdict == RetryAt(0, 2, reserve_again=True)
         assert budget.used == 100
@@ -59,16 +60,16 @@ def test_only_the_named_classes_are_tried_again(error_class: ErrorClass) -> None
 )
 def test_what_may_have_been_billed_is_reserved_again(phase: Phase, reserve_again: bool) -> None:
     """The phase decides who pays for the next attempt, not whether there is one."""
-    verdict = Retry(RetryRule()).on_failure(TIMEOUT, 7, 0.1, phase=phase)
+    verdict = Retry(RetryRule()).on_failure(1, TIMEOUT, 7, 0.1, phase=phase)
     assert verdict == RetryAt(17, 2, reserve_again)
 
 
 def test_nobody_is_earlier_than_the_server_asked() -> None:
     """The jitter comes on top of Retry-After; a negative one counts as none."""
     retry = start_retry(RetryRule(), 0)
-    first = retry.on_failure(ErrorClass.RATE_LIMIT, 10, 0.0, retry_after_ms=3000)
+    first = retry.on_failure(1, ErrorClass.RATE_LIMIT, 10, 0.0, retry_after_ms=3000)
     assert first == RetryAt(3010, 2, reserve_again=True)
-    second = retry.on_failure(ErrorClass.RATE_LIMIT, 3010, 0.5, retry_after_ms=-500)
+    second = retry.on_failure(2, ErrorClass.RATE_LIMIT, 3010, 0.5, retry_after_ms=-500)
     assert second == RetryAt(3110, 3, reserve_again=True)
 
 
@@ -87,9 +88,9 @@ def test_a_retry_that_would_start_at_the_deadline_is_not_made(
     """The earlier of the total time and the call's own deadline holds, to the millisecond."""
     retry = start_retry(rule, 1000, deadline_ms=deadline_ms)
     assert retry.deadline_ms == 5000
-    late = retry.on_failure(TIMEOUT, 2000, 0.0, retry_after_ms=3000)
+    late = retry.on_failure(1, TIMEOUT, 2000, 0.0, retry_after_ms=3000)
     assert late == GiveUp(GiveUpReason.DEADLINE)
-    in_time = retry.on_failure(TIMEOUT, 2000, 0.0, retry_after_ms=2999)
+    in_time = retry.on_failure(1, TIMEOUT, 2000, 0.0, retry_after_ms=2999)
     assert in_time == RetryAt(4999, 2, reserve_again=True)
 
 
@@ -98,11 +99,10 @@ def test_an_empty_budget_ends_it() -> None:
     budget = RetryBudget(RetryBudgetRule(share_percent=0, stock=2))
     rule = RetryRule(max_attempts=2)
     over = start_retry(rule, 0, deadline_ms=0, budget=budget)
-    assert over.on_failure(TIMEOUT, 0, 0.0, budget=budget) == GiveUp(GiveUpReason.DEADLINE)
+    assert over.on_failure(1, TIMEOUT, 0, 0.0, budget=budget) == GiveUp(GiveUpReason.DEADLINE)
     calls = [start_retry(rule, 0, budget=budget) for _ in range(3)]
-    verdicts = [call.on_failure(TIMEOUT, 0, 0.0, budget=budget) for call in calls]
+    verdicts = [call.on_failure(1, TIMEOUT, 0, 0.0, budget=budget) for call in calls]
     assert verdicts == [RetryAt(0, 2, True), RetryAt(0, 2, True), GiveUp(GiveUpReason.BUDGET)]
-    assert [call.attempts for call in calls] == [2, 2, 1]
 
 
 def test_first_attempts_fill_the_budget_up_to_its_stock() -> None:
@@ -121,10 +121,11 @@ def wire_requests(calls: int, budget: RetryBudget | None) -> int:
     """What the provider sees when every attempt fails."""
     requests = 0
     for _ in range(calls):
-        retry, verdict = start_retry(RetryRule(), 0, budget=budget), None
+        retry, verdict, attempts = start_retry(RetryRule(), 0, budget=budget), None, 0
         while not isinstance(verdict, GiveUp):
             requests += 1
-            verdict = retry.on_failure(ErrorClass.OVERLOADED, 0, 0.0, budget=budget)
+            attempts += 1
+            verdict = retry.on_failure(attempts, ErrorClass.OVERLOADED, 0, 0.0, budget=budget)
     return requests
 
 

@@ -8,15 +8,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from vegakit.errors import ErrorClass, Phase
 from vegakit.policy import (
+    Backoff,
     GiveUp,
     GiveUpReason,
     Retry,
+    RetryAt,
     RetryBudget,
     RetryBudgetRule,
     RetryRule,
     start_retry,
 )
-from vegakit.policy.retry import Backoff, RetryAt
 from vegakit.records import from_json, to_json
 
 FIRST_MS, MULTIPLIER, MAX_MS = 10, 3.0, 200
@@ -65,6 +66,7 @@ class RetriesAgainstTheWire(RuleBasedStateMachine):
     )
     def an_attempt_fails(self, call, error_class, phase, draw, retry_after_ms) -> None:
         verdict = call.retry.on_failure(
+            len(call.times),
             error_class,
             self.now,
             draw,

@@ -5,20 +5,31 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.ids import InterruptId
-from vegakit.policy import Declined, InterruptKind, Replied
-from vegakit.policy.interrupts import Consequence, Resume, TakeErrorNext, TerminalReason, Terminate
-from vegakit.policy.pipeline import Condition, Join, Pipeline, PipelineBounds, RoutingRule, Stage
-from vegakit.policy.session import (
+from vegakit.policy import (
+    Condition,
+    Consequence,
+    Declined,
     Instruction,
+    InterruptKind,
+    Join,
+    Pipeline,
+    PipelineBounds,
     PipelineSession,
+    Replied,
     ReportRefusal,
+    Resume,
+    RoutingRule,
     RunAgent,
+    Stage,
     StageAsked,
     StageCompleted,
     StageFailed,
     StageFailure,
     StageTask,
+    TakeErrorNext,
     TaskId,
+    TerminalReason,
+    Terminate,
     WaitForInterrupts,
     WaitForTasks,
     begin_session,

@@ -11,31 +11,33 @@ from hypothesis import assume, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from vegakit.ids import InterruptId
-from vegakit.policy import InterruptKind, Replied
-from vegakit.policy.interrupts import Resume, TakeErrorNext, TerminalReason, Terminate
-from vegakit.policy.pipeline import (
+from vegakit.policy import (
     Condition,
+    InterruptKind,
     Join,
     Pipeline,
     PipelineBounds,
-    RoutingRule,
-    Stage,
-    most_runs,
-    pipeline_problems,
-)
-from vegakit.policy.session import (
     PipelineSession,
+    Replied,
+    Resume,
+    RoutingRule,
     RunAgent,
+    Stage,
     StageAsked,
     StageCompleted,
     StageFailed,
     StageFailure,
     StageOutcome,
     StageTask,
+    TakeErrorNext,
     TaskId,
+    TerminalReason,
+    Terminate,
     WaitForInterrupts,
     WaitForTasks,
     begin_session,
+    most_runs,
+    pipeline_problems,
 )
 from vegakit.records import from_json, to_json
 

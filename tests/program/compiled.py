@@ -3,9 +3,7 @@
 from typing import Any
 
 from tests.program.rooms import agent
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Module, check_program, compile_program
 from vegakit.program import ChildSpec, FiberBody, ProcessSpec
 
 __all__ = ["code_of", "module_of"]

@@ -4,7 +4,8 @@ import pytest
 
 from tests.program.rooms import CENT, Room, agent, calls, says
 from vegakit.agent import ToolOutcome
-from vegakit.events import Answered, Crashed
+from vegakit.errors import ErrorClass
+from vegakit.events import Answered, Crashed, Failed
 from vegakit.money import Money
 from vegakit.policy import RetryRule
 from vegakit.program import ProcessExited, send_limits as tries
@@ -42,6 +43,16 @@ def test_a_call_is_made_as_often_as_it_may_be_tried_whatever_life_makes_it() -> 
     ask = _crashes(room, 3)
     assert room.fell(ask) == "AgentFailed"
     assert not room.news(ProcessExited)
+
+
+def test_retries_of_the_gate_count_in_every_life() -> None:
+    """The gate reports two attempts, the program adds one, and the next life may make none."""
+    room = Room({"a": agent()})
+    ask = room.prompt(room.spawn("a"))
+    room.answer(Failed(ErrorClass.TIMEOUT, "slow", attempts=2))
+    room.wait(10_000)
+    room.answer(Crashed("bug", CENT))
+    assert "3 times, and may not ask again" in room.answers[ask].reason
 
 
 def test_other_messages_have_parts_of_their_own() -> None:

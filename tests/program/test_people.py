@@ -14,11 +14,11 @@ from vegakit.program import (
     DeferReply,
     ReducerBody,
     Respond,
+    ResultMessage,
     Returned,
     SendExitSignal,
     TerminateProcess,
 )
-from vegakit.program.messages import ResultMessage
 
 
 def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:

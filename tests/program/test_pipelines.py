@@ -14,6 +14,7 @@ from vegakit.events import Answered, Failed
 from vegakit.money import dollars
 from vegakit.policy import (
     AgentDefinition,
+    Condition,
     InterruptKind,
     Join,
     OutputField,
@@ -22,10 +23,8 @@ from vegakit.policy import (
     RoutingRule,
     Stage,
 )
-from vegakit.policy.pipeline import Condition
 from vegakit.program import Machine, PipelineBody, Printed, ProcessSpec
-from vegakit.sdk import PipelineFile
-from vegakit.sdk.pipeline_files import pipeline_module
+from vegakit.sdk import PipelineFile, pipeline_module
 
 WRITER = AgentDefinition("fast", prompt="Write about {input}")
 AGAIN = RoutingRule("write", Condition.EQUALS, "verdict", "again")

@@ -28,6 +28,7 @@ from vegakit.program import (
     Prompt,
     ReducerBody,
     Respond,
+    ResultMessage,
     Returned,
     SendAfter,
     SendExitSignal,
@@ -38,7 +39,7 @@ from vegakit.program import (
     Tell,
     TerminateProcess,
 )
-from vegakit.program.messages import ResultMessage, system_message
+from vegakit.program.messages import system_message
 from vegakit.records import from_json, to_json
 
 BOOM = ExitReason(ExitKind.CRASHED, "boom")

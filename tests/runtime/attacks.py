@@ -14,15 +14,13 @@ from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent
 from vegakit.ids import EffectKey, ScopeId
 from vegakit.money import Money, dollars
-from vegakit.policy import Budget, Claim
-from vegakit.ports.storage import Ledger
+from vegakit.policy import Budget, Claim, Counter, Scope, counter_id
+from vegakit.ports import Ledger
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, ScriptedModel, build_model
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger
+from vegakit.testing import Provider
 
 Attack: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
 
@@ -49,12 +47,15 @@ class Watched:
     def __init__(self) -> None:
         self._inner = MemoryLedger()
         self.overrun: set[ScopeId] = set()
+        self._instants: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
 
         async def watched(*arguments: Any, **named: Any) -> Any:
             done = await method(*arguments, **named)
+            if name == "reserve":
+                self._instants.add(arguments[-1])
             self._look()
             return done
 
@@ -71,8 +72,17 @@ class Watched:
 
     def _look(self) -> None:
         for scope_id, scope in self.budget.scopes.by_id.items():
-            if scope.cap is not None and scope.used > scope.cap:
-                self.overrun.add(scope_id)
+            for counter in self._counters(scope_id, scope):
+                if scope.rule.cap is not None and counter.used > scope.rule.cap:
+                    self.overrun.add(scope_id)
+
+    def _counters(self, scope_id: ScopeId, scope: Scope) -> list[Counter]:
+        """What the cap of a scope is about: itself, or each of its windows."""
+        if scope.rule.period is None:
+            return [scope]
+        names = {counter_id(scope_id, scope.rule.period, now) for now in self._instants}
+        counters = self.budget.scopes.counters
+        return [counters[name] for name in names & counters.keys()]
 
 
 class Recorder:

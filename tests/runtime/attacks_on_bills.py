@@ -24,8 +24,8 @@ from vegakit.events import CallKind
 from vegakit.host import Agent, TextChunk
 from vegakit.money import Money, dollars
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import Break, DropConnection, ProviderReply
+from vegakit.sdk import Runtime
+from vegakit.testing import Break, DropConnection, ProviderReply
 
 
 def reply(usage: Usage | None) -> ModelReply:

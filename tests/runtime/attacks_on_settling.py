@@ -14,8 +14,8 @@ from campaigns.money_retries import fail_for_ever
 from tests.runtime.attacks import WIRES, WORST, asked, attack, figures, spending
 from vegakit.money import Money, dollars
 from vegakit.policy import ClaimState
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
 
 BILL = Money(1_000 + 3 * 5_000)
 
@@ -68,7 +68,7 @@ async def refunded_twice(_: Path) -> None:
         assert claim.state is ClaimState.UNKNOWN
         for _again in range(3):
             await ledger.answer(effect, 1, BILL, rt.clock.now())
-            await ledger.release(effect, 1, rt.clock.now())
+            await ledger.cut_off(effect, 1, rt.clock.now())
             assert await figures(rt, ledger) == (BILL, 0)
 
 

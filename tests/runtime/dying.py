@@ -8,15 +8,14 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
 from vegakit.conversation import ModelRequest
 from vegakit.host import Agent
-from vegakit.ids import EffectKey
-from vegakit.money import Money
 from vegakit.policy import Settlement
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
 
 
 def die() -> None:
@@ -24,8 +23,8 @@ def die() -> None:
 
 
 class Dying(SqliteLedger):
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
-        settled = await super().answer(effect, attempt, bill, now)
+    async def answer(self, *facts: Any, **more: Any) -> Settlement:
+        settled = await super().answer(*facts, **more)
         die()
         return settled
 

@@ -15,7 +15,7 @@ import pytest
 from campaigns.money_cancels import LEDGERS, MOMENTS, WAYS, Moment, Sweep, Way, sweep
 
 from vegakit.host import Account, Gate, ToolCalled
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime
 
 BY_NAME = {way.name: way for way in WAYS}
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.raising import raised
+from vegakit.config import ResumeTarget
 from vegakit.conversation import ModelRequest
 from vegakit.errors import BudgetExceeded, InvalidRuleError, Paused
 from vegakit.host import Agent
-from vegakit.money import Money, dollars
+from vegakit.money import Money
 from vegakit.policy import OnExceed
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import CostAlert, Runtime, run_program
-from vegakit.store import open_journal
 
 LITTLE = "$0.0001"
 """Less than a call may cost, and less than one costs."""
@@ -89,17 +90,13 @@ async def test_a_paused_agent_goes_on_with_more(tmp_path: Path) -> None:
     """As a runtime that asks does: the run is unfinished, and goes on when a person raised it."""
     path = str(tmp_path / "run.db")
 
-    async def run() -> str:
-        async with Runtime("$1", journal=path) as rt:
+    async def run(resume: ResumeTarget | None = None) -> str:
+        async with Runtime("$1", journal=path, resume=resume) as rt:
             return (await rt.ask(agent("ask"), "?")).text
 
     with pytest.raises(Paused, match="vega resume --budget"):
         await run()
-    journal = open_journal(path)
-    [paused] = await journal.runs()
-    await journal.raise_budget(paused.program, dollars("$0.10"))
-    await journal.aclose()
-    assert await run() == "yes"
+    assert await run(raised("$0.10")) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -155,19 +152,17 @@ async def test_a_paused_session_goes_on_with_more(window: int, tmp_path: Path) -
     (tmp_path / "one.vega").write_text(session("ask"))
     path, model = str(tmp_path / "run.db"), ScriptedModel(lambda _: ANSWER)
 
-    async def run() -> str:
+    async def run(resume: ResumeTarget | None = None) -> str:
         bounds = Bounds(window=window)
-        async with Runtime("$1", models=lambda _: model, journal=path, bounds=bounds) as rt:
+        async with Runtime(
+            "$1", models=lambda _: model, journal=path, bounds=bounds, resume=resume
+        ) as rt:
             return await rt.load(tmp_path / "one.vega").main()
 
     with pytest.raises(Paused, match="vega resume --budget"):
         await run()
     assert model.requests == []
-    journal = open_journal(path)
-    [paused] = await journal.runs()
-    await journal.raise_budget(paused.program, dollars("$0.10"))
-    await journal.aclose()
-    assert await run() == "yesyes"
+    assert await run(raised("$0.10")) == "yesyes"
     assert len(model.requests) == 2
 
 

@@ -19,21 +19,20 @@ from vegakit.lang import check_program, compile_program, manifest_of
 from vegakit.money import Money, dollars
 from vegakit.policy import Backoff, BreakerRule, RateRule, RetryBudgetRule, RetryRule
 from vegakit.prices import PriceRow, PriceTier, worst_case
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import (
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.testing import (
     Break,
     DropConnection,
     Failure,
     Hang,
+    Provider,
     ProviderAnswer,
     ProviderReply,
     ProviderRequest,
     ProviderToolCall,
-    chooser,
 )
-from vegakit.testing.provider.server import Provider
+from vegakit.testing.provider.script import chooser
 
 A, B, C = "anthropic:a", "openai-chat:b", "openai:c"
 PRICES = {A: ("$1", "$5"), B: ("$2", "$10"), C: ("$3", "$15")}

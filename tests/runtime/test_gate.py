@@ -28,11 +28,9 @@ from vegakit.errors import (
     RateLimited,
     WorldError,
 )
-from vegakit.host import Account, Agent, Gate, LimiterRules
-from vegakit.host.gate import ModelCall
-from vegakit.host.limiter import Limiter
+from vegakit.host import Account, Agent, Gate, Limiter, LimiterRules, ModelCall
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money, dollars
+from vegakit.money import Money, Period, dollars
 from vegakit.policy import (
     LEASE_MS,
     Admission,
@@ -46,10 +44,10 @@ from vegakit.policy import (
     RetryRule,
     ScopeRule,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryLedger
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger
+from vegakit.testing import VirtualClock, run_virtual
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 WORST = Money(1_000 + 100 * 5_000)
@@ -166,7 +164,7 @@ def test_a_class_named_by_the_rule_is_tried_again() -> None:
     overloaded = fails(ErrorClass.OVERLOADED, Phase.ANSWERED)
     bench = Bench(overloaded, overloaded, reply(10))
     bench.run(bench.ask())
-    assert bench.account.attempts == 3
+    assert len(bench.account.failures) == 2
     assert bench.account.reserved == 3 * WORST
     assert bench.figures == (51_000, 0)
 
@@ -184,9 +182,9 @@ def test_requests_made_before_count_as_attempts() -> None:
     """Two of three were made by the program: one is left."""
     bench = Bench(*[fails(ErrorClass.OVERLOADED, Phase.ANSWERED)] * 2)
     with pytest.raises(WorldError):
-        bench.run(bench.ask(tried=2))
+        bench.run(bench.ask(attempts=2))
     assert len(bench.model.requests) == 1
-    assert bench.account.attempts == 1
+    assert len(bench.account.failures) == 1
 
 
 def test_attempts_end() -> None:
@@ -231,7 +229,7 @@ def test_a_closed_scope_refuses() -> None:
     bench = Bench("never said")
 
     async def ask_inside() -> None:
-        await bench.ledger.close(ROOT, 0)
+        await bench.ledger.close(ROOT)
         with pytest.raises(BudgetExceeded, match="inside its `with` block"):
             await bench.ask()
 
@@ -336,14 +334,60 @@ def test_calls_wait_in_the_order_they_came() -> None:
     assert ended.index("large") < ended.index("small")
 
 
+def test_a_call_that_comes_later_does_not_pass_the_line() -> None:
+    """Small calls keep coming and would fit; a large one that waits is served before them."""
+    bench = Bench(*[reply(1)] * 8, cap="$0.0009", latency_ms=100)
+    ended: list[str] = []
+
+    async def ask(name: str, tokens: int, wait_ms: int = MINUTE_MS) -> None:
+        await bench.ask(Account(), most=tokens, budget_wait_ms=wait_ms)
+        ended.append(name)
+
+    async def in_turn() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask("first", 100))
+            group.create_task(ask("large", 170))
+            for number in range(5):
+                await pass_virtual_time(0.06)
+                group.create_task(ask(f"small {number}", 10))
+            group.create_task(ask("not waiting", 1, 0))
+
+    bench.run(in_turn())
+    assert ended[:2] == ["first", "large"]
+
+
+def test_a_call_that_is_cancelled_while_it_waits_leaves_no_waiter() -> None:
+    """Nor does one that is served."""
+    bench = Bench(reply(1), reply(1), cap="$0.0011", latency_ms=100)
+    outer, other = EffectKey("outer"), EffectKey("other")
+
+    async def use() -> None:
+        waiters = bench.ledger._budget.waiters
+        for key in (outer, other):
+            await bench.ledger.reserve(key, 1, ROOT, WORST, ME, 0)
+        settings: dict[str, Any] = {"inside": (outer,), "budget_wait_ms": MINUTE_MS}
+        cancelled = asyncio.ensure_future(bench.ask(Account(), **settings))
+        served = asyncio.ensure_future(bench.ask(Account(), **settings))
+        await pass_virtual_time(0.2)
+        assert [*waiters] == ["call1", "call2"]
+        cancelled.cancel()
+        await pass_virtual_time(0.01)
+        assert [*waiters] == ["call2"]
+        await bench.ledger.answer(other, 1, Money(0), 0)
+        await served
+        assert waiters == {}
+
+    bench.run(use())
+
+
 class Counting(MemoryLedger):
     """Counts how often somebody looks at a budget."""
 
     looks = 0
 
-    def scope(self, scope_id: ScopeId, now: int) -> Any:
+    def counter(self, owner: ScopeId, period: Period | None, now: int) -> Any:
         self.looks += 1
-        return super().scope(scope_id, now)
+        return super().counter(owner, period, now)
 
 
 def test_only_the_first_of_a_line_looks_at_the_ledger() -> None:
@@ -479,7 +523,7 @@ def test_a_stream_that_fails_to_open_is_tried_again() -> None:
         return len([c async for c in bench.gate.chunks(bench.call(stream=True), bench.account)])
 
     assert bench.run(streamed()) == 2
-    assert bench.account.attempts == 2
+    assert len(bench.account.failures) == 1
 
 
 def test_a_stream_left_early_is_charged_in_full() -> None:

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from tests.hosts.conformance import SimulatedHost
 from vegakit.concurrency import run_interruptibly
 from vegakit.host import Driver
 from vegakit.program import CancelAsk, Machine
-from vegakit.testing.host import SimulatedHost
 
 
 class _Machine:

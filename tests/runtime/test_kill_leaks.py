@@ -13,9 +13,9 @@ from tests.runtime.attacks import figures, spending
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.stores import SqliteLedger
-from vegakit.testing.harness import FakeClock
+from vegakit.sdk import Runtime
+from vegakit.store import SqliteLedger
+from vegakit.testing import FakeClock
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -8,9 +8,8 @@ import pytest
 
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.host import Agent, registry
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram, load
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram, load
 
 TEXT = """
 agent echo { model "any" max_tokens 50 }

@@ -17,12 +17,11 @@ from vegakit.host import Agent, TurnEnded
 from vegakit.money import Money
 from vegakit.policy import RetryRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import build_model
+from vegakit.sdk import Runtime
+from vegakit.testing import Provider, ProviderReply, ProviderToolCall
+from vegakit.wires import CHAT as CHAT_WIRE
 from vegakit.wires.aws import write_frame
-from vegakit.wires.openai_chat import CHAT as CHAT_WIRE
 
 PRICE = PriceRow("any", (PriceTier(*[Money(1_000_000_000)] * 4),))
 TOKEN = 1_000

@@ -13,10 +13,9 @@ from vegakit.lang import check_program, compile_program
 from vegakit.policy import Backoff, BreakerRule, Grant, RateRule, RetryBudgetRule, RetryRule
 from vegakit.ports import RunRecord
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 HEAD = """
 type Answer { yes: bool }

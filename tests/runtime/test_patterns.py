@@ -8,8 +8,9 @@ import pytest
 
 from tests.runtime.stage import Stage, agent, settle, within
 from vegakit.errors import AgentFailed, BudgetExceeded, Cancelled, InvalidRuleError, LimitReached
-from vegakit.sdk.patterns import map_all, race, retry_until
-from vegakit.sdk.runtime import Runtime
+from vegakit.host import Agent
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, map_all, race, retry_until
 
 FAILS = {"error": "rejected"}
 
@@ -101,7 +102,7 @@ def test_asks_race_and_what_lost_is_settled() -> None:
     async def work(rt: Runtime) -> None:
         quick, never = agent("quick"), agent("never", latency_ms=3_600_000)
         assert str(await race(rt.ask(never, "?"), rt.ask(quick, "?"))) == "quick"
-        scope = await rt._ledger.scope(rt.budgets.root, rt.clock.now())
+        scope = await rt._ledger.scope(rt.budgets.root)
         assert scope is not None
         assert (scope.reserved, scope.settled) == (0, await rt.spent())
 
@@ -182,6 +183,48 @@ def test_the_first_failure_cancels_the_rest() -> None:
         with pytest.raises(LookupError, match="2"):
             await running
         assert (stage.begun, set(stage.left), stage.running) == ([0, 1, 2], {0, 1}, 0)
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("way", ["map_all", "batch"])
+def test_a_refusal_cancels_no_other_call_and_has_their_answers(way: str) -> None:
+    """What is in flight ends and is kept; nothing more begins."""
+    small = Agent("small", model=ScriptedModel("small", latency_ms=50), max_tokens=50)
+    large = Agent("large", model=ScriptedModel("never said"), max_tokens=500)
+
+    async def work(rt: Runtime) -> None:
+        asks = [rt.ask(large if number == 1 else small, str(number)) for number in range(3)]
+        asked = rt.batch(*asks) if way == "batch" else map_all(lambda ask: ask, asks, 3)
+        with pytest.raises(BudgetExceeded, match="could cost") as refused:
+            await asked
+        answers = refused.value.answers
+        assert {place: str(reply) for place, reply in answers.items()} == {0: "small", 2: "small"}
+        assert refused.value.__notes__[0].startswith("2 answers arrived")
+        assert await rt.spent() == sum(reply.cost for reply in answers.values())
+
+    within(work, budget="$0.001")
+
+
+def test_nothing_begins_after_a_refusal() -> None:
+    """Of ten, the second is refused; the calls that were in flight with it end."""
+
+    async def use() -> None:
+        stage = Stage()
+
+        async def ask(number: int) -> int:
+            await stage.play(number)
+            if number == 1:
+                raise BudgetExceeded("as planted")
+            return number
+
+        running = asyncio.ensure_future(map_all(ask, range(10), 3))
+        for number in (1, 0, 2):
+            await settle()
+            stage.cue(number)
+        with pytest.raises(BudgetExceeded, match="as planted") as refused:
+            await running
+        assert (stage.begun, refused.value.answers) == ([0, 1, 2], {0: 0, 2: 2})
 
     asyncio.run(use())
 

@@ -10,8 +10,7 @@ import pytest
 from tests.runtime.stage import Stage, agent, settle, within
 from vegakit.errors import LimitReached
 from vegakit.host import Agent
-from vegakit.sdk.patterns import map_all, race, retry_until
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime, map_all, race, retry_until
 
 
 def asks(rt: Runtime, asker: Agent[str]) -> dict[str, Callable[[], Coroutine[Any, Any, Any]]]:
@@ -44,7 +43,7 @@ def test_a_cancellation_at_any_step_leaves_nothing(name: str, again: int | None)
                 await running
                 assert finished
             assert len(asyncio.all_tasks()) == 2
-            scope = await rt._ledger.scope(rt.budgets.root, rt.clock.now())
+            scope = await rt._ledger.scope(rt.budgets.root)
             assert scope is not None
             assert scope.reserved == 0
             steps += 1

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.raising import raised
+from vegakit.config import ResumeTarget, UserBudget
 from vegakit.errors import BudgetExceeded, Paused
 from vegakit.host import Agent
 from vegakit.ids import ScopeId
-from vegakit.money import Money, dollars
-from vegakit.policy import OnExceed
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.money import Money, Period, dollars
+from vegakit.policy import Counter, OnExceed, ScopeRule
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import CostAlert, Runtime
 from vegakit.store import MemoryLedger, open_journal, open_ledger
 from vegakit.testing import FakeClock
@@ -63,9 +65,9 @@ async def test_its_figures_are_those_of_the_agent(tmp_path: Path) -> None:
     ledger = open_ledger(str(tmp_path / "ledger.db"))
     async with Runtime("$1", ledger=ledger, models=lambda _: model(), clock=FakeClock()) as rt:
         assert await rt.load(written(tmp_path)).main() == "yes"
-        found = await ledger.scope(ScopeId(f"agent:default/{tmp_path.name}/one.vega/A"), 0)
-        assert found is not None
-        assert (found.settled, found.reserved, found.cap) == (600_000, 0, 2_000_000)
+        agent = ScopeId(f"agent:default/{tmp_path.name}/one.vega/A")
+        for period in (*Period, None):
+            assert await ledger.counter(agent, period, rt.clock.now()) == Counter(600_000, 0)
         assert await rt.spent() == Money(600_000)
 
 
@@ -112,17 +114,13 @@ async def test_a_paused_run_goes_on_with_more(tmp_path: Path) -> None:
     """What a person adds to the run is added for the agent, too."""
     place, clock = str(tmp_path / "run.db"), FakeClock()
 
-    async def run() -> list[str]:
-        async with Runtime("$1", journal=place, clock=clock) as rt:
+    async def run(resume: ResumeTarget | None = None) -> list[str]:
+        async with Runtime("$1", journal=place, clock=clock, resume=resume) as rt:
             return [(await rt.ask(agent("ask"), "?")).text for _ in range(3)]
 
     with pytest.raises(Paused, match="vega resume --budget"):
         await run()
-    journal = open_journal(place)
-    [paused] = await journal.runs()
-    await journal.raise_budget(paused.program, dollars("$0.01"))
-    await journal.aclose()
-    assert await run() == ["yes"] * 3
+    assert await run(raised("$0.01")) == ["yes"] * 3
 
 
 async def test_a_cap_for_one_ask_does_not_lift_it() -> None:
@@ -164,3 +162,22 @@ def test_what_an_agent_says() -> None:
     varied = one.varied("$0.001")
     assert (varied.cap, varied.shared) == (1_000_000, one.shared)
     assert Agent("b", budget="$5").shared is None
+
+
+async def test_the_limit_of_a_user_is_raised_by_the_user(tmp_path: Path) -> None:
+    """Not by the run, which is held to it though it began before: it says where to raise it."""
+    place, clock = str(tmp_path / "ledger.db"), FakeClock()
+
+    def runtime(cap: str) -> Runtime:
+        rule = ScopeRule(dollars(cap), OnExceed.ASK, Period.DAY)
+        user = UserBudget(rule, place)
+        return Runtime("$1", name=cap, ledger=place, clock=clock, user_budget=lambda: user)
+
+    plain = Agent("plain", model=model(), max_tokens=200)
+    async with runtime("$1") as rt:
+        async with runtime(CAP) as other:
+            assert [(await one.ask(plain, "?")).text for one in (rt, other)] == ["yes", "yes"]
+        with pytest.raises(Paused, match=r"'user'.*raise budget\.default in your own settings"):
+            await rt.ask(plain, "?")
+        async with runtime("$0.01"):
+            assert (await rt.ask(plain, "?")).text == "yes"

@@ -19,9 +19,9 @@ from vegakit.policy import (
     ScopeClosed,
     ScopeRule,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import FakeClock
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.testing import FakeClock
 
 LITTLE = "$0.0001"
 ASKING = ScopeRule(dollars(LITTLE), on_exceed=OnExceed.ASK)

@@ -24,13 +24,10 @@ from vegakit.host import Agent, LimiterRules, TextChunk
 from vegakit.money import Dollars, Money, dollars
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule, RetryRule, ScopeRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
 from vegakit.store import ReplyCache
-from vegakit.testing.harness import FakeClock
-from vegakit.testing.provider.script import Failure, ProviderReply, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, FakeClock, Provider, ProviderReply, ProviderToolCall
 
 NAME = "anthropic:a"
 PRICE = PriceRow(NAME, (PriceTier(dollars("$1"), dollars("$5"), dollars("$1"), dollars("$1")),))

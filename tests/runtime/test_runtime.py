@@ -19,12 +19,11 @@ from vegakit.errors import (
     UserError,
 )
 from vegakit.events import CallKind, CallStatus, CallTraced
-from vegakit.host import Agent, Reply, TextChunk, ToolCalled, TurnEnded
-from vegakit.host.agents import ToolReturned
+from vegakit.host import Agent, Reply, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.money import dollars
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Ask, Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Ask, Runtime
+from vegakit.testing import VirtualClock, run_virtual
 
 CHEAP = 16_000
 """One word in, three out."""
@@ -137,7 +136,7 @@ def test_tools_run_at_once_and_their_failures_are_results() -> None:
 
 def test_a_tool_that_takes_too_long_is_cancelled() -> None:
     """Its time-out is a result like another; the same failure three times ends the turn."""
-    from vegakit.tools.functions import FunctionTool
+    from vegakit.tools import FunctionTool
 
     ended = 0
 
@@ -263,6 +262,7 @@ def test_what_is_known_of_blocks_does_not_grow_without_end(
         for _ in range(20):
             with rt.budget("$1"):
                 await rt.ask(asker, "?")
+            late.close()
             with rt.budget("$1"):
                 late = rt.ask(asker, "?")
         await late

@@ -8,8 +8,8 @@ import pytest
 from tests.config.house import House
 from vegakit import Agent, BudgetExceeded, Dollars, Runtime, Timeout
 from vegakit.errors import SettingsError, UserError
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.testing import VirtualClock, run_virtual
 
 
 def agent(*answers: str, **options: object) -> Agent[str]:

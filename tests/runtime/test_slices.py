@@ -11,16 +11,14 @@ import pytest
 
 from vegakit import concurrency
 from vegakit.concurrency import CollectorPace
-from vegakit.host.local import Driver
+from vegakit.host import Driver
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
 from vegakit.store import MemoryLedger
 
 AGENT = 'agent echo { model "any" max_tokens 50 }\n'
@@ -163,7 +161,7 @@ async def test_old_claims_are_forgotten_in_several_turns() -> None:
     await ledger.renew(ME, 10_000)
     for number in range(5_000):
         effect = EffectKey(f"e{number}")
-        await ledger.reserve(effect, 1, ROOT, Money(2), ME, 0, sent=True)
+        await ledger.reserve(effect, 1, ROOT, Money(2), ME, 0)
         await ledger.answer(effect, 1, Money(1), 0)
 
     async def others() -> None:

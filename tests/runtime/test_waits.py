@@ -10,13 +10,9 @@ from vegakit.errors import RateLimited
 from vegakit.host import Agent
 from vegakit.money import Dollars
 from vegakit.policy import Rate, RateRule, RateStrategy, RetryRule, WaitReason
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ProviderAccess, ScriptedModel, build_model
 from vegakit.sdk import CallQueued, Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
-from vegakit.testing.provider.script import Failure
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, Provider, VirtualClock, run_virtual
 
 ONE_A_MINUTE = RateRule(requests=Rate(1, 60_000, 1))
 ONE_SLOT = RateRule(slots=1)
@@ -128,7 +124,7 @@ def test_a_slot_is_waited_for_as_long_as_was_said() -> None:
     waits = Waits(ONE_SLOT, latency_ms=10_000, max_wait=3)
 
     async def refused(rt: Runtime, agent: Agent[Any]) -> tuple[float | None, int]:
-        first = asyncio.ensure_future(rt.ask(agent, "one").work())
+        first = asyncio.ensure_future(rt.ask(agent, "one").begin())
         await waits.clock.wait_until(waits.clock.now() + 1_000)
         asked = waits.clock.now()
         with pytest.raises(RateLimited) as told:
@@ -177,7 +173,7 @@ def test_a_slot_of_an_agent_is_waited_for_as_long_as_was_said() -> None:
     waits = Waits(RateRule(), latency_ms=10_000, rate=ONE_SLOT, max_wait=3)
 
     async def refused(rt: Runtime, agent: Agent[Any]) -> int:
-        first = asyncio.ensure_future(rt.ask(agent, "one").work())
+        first = asyncio.ensure_future(rt.ask(agent, "one").begin())
         await waits.clock.wait_until(waits.clock.now() + 1_000)
         asked = waits.clock.now()
         with pytest.raises(RateLimited):

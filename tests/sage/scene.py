@@ -16,7 +16,7 @@ from unittest.mock import patch
 from tests.patience import PATIENCE_S, wait_until
 from vegakit.cli import main
 from vegakit.sage.undo.windows import SLACK_NS
-from vegakit.testing.provider import Provider, ProviderReply, ProviderToolCall, Script
+from vegakit.testing import Provider, ProviderReply, ProviderToolCall, Script
 
 SETTINGS = """
 [models]

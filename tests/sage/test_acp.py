@@ -16,7 +16,7 @@ from tests.sage.scene import Scene, calls, scene
 from vegakit.sage import SessionState, list_sessions
 from vegakit.server.acp import AcpAgent
 from vegakit.server.json_rpc import RpcPeer
-from vegakit.testing.provider import ProviderReply, ProviderRequest
+from vegakit.testing import ProviderReply, ProviderRequest
 
 PIXEL = base64.b64encode(
     bytes.fromhex(

@@ -18,7 +18,7 @@ from tests.sage.test_code import text_of
 from tests.sage.test_tools import web
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, event_line
-from vegakit.testing.provider import ProviderReply, ProviderRequest
+from vegakit.testing import ProviderReply, ProviderRequest
 
 
 def task(prompt: str, agent: str = "explore", **given: str) -> tuple[str, dict[str, str]]:

@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.patience import shell_until
 from tests.sage.scene import calls, scene
 from vegakit.sage import SageAgent, SageText
-from vegakit.testing.provider import ProviderReply
-from vegakit.testing.provider.script import Failure, RequestStatus
+from vegakit.testing import Failure, ProviderReply, RequestStatus
 
 MEGABYTE = 1 << 20
 

@@ -17,7 +17,7 @@ from tests.sage.scene import Scene, calls, pass_slack, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
 from vegakit.sage.undo.windows import SILENCE_NS
-from vegakit.testing.provider import ProviderReply
+from vegakit.testing import ProviderReply
 
 SOURCE = "def f():\n    return 1\n"
 EDIT = ("edit", {"path": "a.py", "old": "return 1", "new": "return 2"})

@@ -15,6 +15,7 @@ from vegakit.errors import UserError
 from vegakit.ids import TenantId
 from vegakit.kernel import KernelCaller
 from vegakit.sage import SageMode, SageQuestion, SageTurn
+from vegakit.server import CodePlan, CodeSessions
 from vegakit.server.code_mcp import CodeMcp
 from vegakit.server.code_sessions import (
     CODE_OPERATIONS,
@@ -22,16 +23,14 @@ from vegakit.server.code_sessions import (
     BeginCodeRequest,
     CodeEvent,
     CodeEventsRequest,
-    CodePlan,
     CodeSessionRequest,
-    CodeSessions,
     EventLog,
     ListCodeRequest,
     PromptCodeRequest,
     TenantCode,
 )
 from vegakit.server.kernel_app import openapi
-from vegakit.testing.provider import ProviderReply, ProviderRequest
+from vegakit.testing import ProviderReply, ProviderRequest
 
 
 def says(request: ProviderRequest) -> ProviderReply:

@@ -11,7 +11,8 @@ from pathlib import Path
 from tests.asked import DIFFERENT, Row, found, functions, misfits, page_of, rows_of
 from tests.sage.document import LATER, PARTS
 from vegakit.records import from_json
-from vegakit.sage.sessions import SageRecord, TurnRecord
+from vegakit.sage import TurnRecord
+from vegakit.sage.sessions import SageRecord
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "sage-names.md"

@@ -19,7 +19,7 @@ from vegakit.conversation import Finish
 from vegakit.providers import ScriptedModel
 from vegakit.sage import SageRetry, SageToolBegan, SageToolEnded, SageWaiting
 from vegakit.sage.coding_agent import Silence, coding_agent
-from vegakit.testing.provider import Failure, Hang, ProviderReply, ProviderToolCall
+from vegakit.testing import Failure, Hang, ProviderReply, ProviderToolCall
 
 LONG = ProviderReply(
     "I write it.",

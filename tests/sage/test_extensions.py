@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from tests.sage.scene import Scene, calls, scene
+from vegakit.sage import SageCommand, SageSubAgent
 from vegakit.sage.extensions.catalog import Catalog
-from vegakit.sage.extensions.records import (
-    NO_EXTENSIONS,
-    SageCommand,
-    SageHook,
-    SageSubAgent,
-    filled_command,
-    typed_command,
-)
+from vegakit.sage.extensions.records import NO_EXTENSIONS, SageHook, filled_command, typed_command
 
 TOOL = """
 description = "Count the lines of a file."

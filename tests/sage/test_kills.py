@@ -17,7 +17,7 @@ from campaigns.code_kills import (
     prefix_faults,
 )
 
-from vegakit.testing.provider import Api, ProviderRequest
+from vegakit.testing import Api, ProviderRequest
 
 KILLS = 6
 

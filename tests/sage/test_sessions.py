@@ -21,10 +21,18 @@ from vegakit.conversation import Text, ToolSpec, UserMessage
 from vegakit.errors import InvalidMoneyError, UserError
 from vegakit.money import Dollars
 from vegakit.policy import Fetch, Grant, ReadPath, RunCommand, Use, WritePath
-from vegakit.sage import EndReason, SageAgent, SageEvent, ToolRegistry, event_line, undo_turns
-from vegakit.sage.events import SageMode
+from vegakit.sage import (
+    EndReason,
+    SageAgent,
+    SageEvent,
+    SageMode,
+    ToolRegistry,
+    TurnRecord,
+    event_line,
+    undo_turns,
+)
 from vegakit.sage.history import _info  # pyright: ignore[reportPrivateUsage]
-from vegakit.sage.sessions import SageRecord, TurnRecord, UndoneTurns, rewound, turn_key
+from vegakit.sage.sessions import SageRecord, UndoneTurns, rewound, turn_key
 from vegakit.sage.undo.recorder import lasting_effect
 from vegakit.sdk import Ask
 from vegakit.tools import ToolRights

@@ -7,7 +7,7 @@ from tests.patience import shell_until
 from tests.sage.scene import calls, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageText, SageToolOutput, context_share, export_session
-from vegakit.testing.provider import Break, DropConnection, Hang, ProviderReply, RequestStatus
+from vegakit.testing import Break, DropConnection, Hang, ProviderReply, RequestStatus
 
 
 async def test_text_comes_before_the_answer_has_ended(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.sage.scene import Scene, calls, scene
 from vegakit.control import Question
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan
 from vegakit.sdk import Runtime
-from vegakit.testing.provider import ProviderAnswer, ProviderRequest
+from vegakit.testing import ProviderAnswer, ProviderRequest
 from vegakit.tools import SandboxSpec
 
 SOURCE = "def f():\n    return 1\n"

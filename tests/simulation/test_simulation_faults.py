@@ -9,18 +9,18 @@ from campaigns.simulation import run_seeds
 from msgspec import structs
 
 from vegakit.events import EffectOutcome
-from vegakit.host import LocalHost
-from vegakit.host.approvals import Questions
+from vegakit.host import LocalHost, Questions
 from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.policy import Mailbox, RestartRule, Scope
+from vegakit.policy import Mailbox, RestartRule
+from vegakit.policy.scopes import CapCheck
 from vegakit.program import InFlightEffect, Wallet
 from vegakit.program.bodies import FiberRun
 from vegakit.program.core import Core
 from vegakit.program.processes import Incarnations
 from vegakit.program.requests import FiberRequests
 from vegakit.program.sends import OpenSend, SendWorker
-from vegakit.store.memory import MemoryLedger
+from vegakit.store import MemoryLedger
 from vegakit.vm import Vm, VmState
 
 SEEDS = 500
@@ -65,7 +65,7 @@ def what_was_cut_off_costs_nothing(
     return self.answer(effect, attempt, Money(0), now)
 
 
-def every_reservation_fits(self: Scope, amount: int, now: int) -> bool:
+def every_reservation_fits(self: CapCheck, amount: int) -> bool:
     return True
 
 
@@ -116,7 +116,7 @@ FAULTS: list[tuple[object, str, object, str]] = [
     (SendWorker, "_give_up", a_cancel_frees_what_is_held, "below nothing"),
     (RestartRule, "allowed", one_restart_more_is_allowed, "more often than"),
     (MemoryLedger, "cut_off", what_was_cut_off_costs_nothing, "not due"),
-    (Scope, "fits", every_reservation_fits, "over its cap"),
+    (CapCheck, "fits", every_reservation_fits, "over its cap"),
     (Core, "answer", asks_stay_open, "answered twice"),
     (LocalHost, "_sweep", what_has_not_begun_is_lost, "not come to an end"),
     (Questions, "_withdraw", a_question_outlives_who_asked, "left over, questions"),

@@ -6,10 +6,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from vegakit.ports.storage import AuditEntry, AuditHead, AuditLevel
+from vegakit.ports import AuditEntry, AuditHead, AuditLevel
 from vegakit.records import from_json
-from vegakit.store.audit import SqliteAudit, read_audit
-from vegakit.telemetry.redaction import Redactor
+from vegakit.store import SqliteAudit, read_audit
+from vegakit.telemetry import Redactor
 
 GIVEN = "a-key-of-no-known-format/é+"
 """A key that the redactor was told of."""

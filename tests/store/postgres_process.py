@@ -17,8 +17,8 @@ from tests.store.spender import spend_from
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
-from vegakit.store.postgres import PostgresLedger, PostgresStore
-from vegakit.testing.ledger import settle_ended
+from vegakit.store import PostgresLedger, PostgresStore
+from vegakit.testing import settle_ended
 
 ROOTS, MOVES, AT_ONCE = 6, 4, 30
 SHARED = [HolderId("one"), HolderId("two"), HolderId("three")]

@@ -10,7 +10,7 @@ import sys
 from contextlib import aclosing
 
 from vegakit.conversation import Text, UserMessage
-from vegakit.store.sqlite.stores import SqliteMemory
+from vegakit.store import SqliteMemory
 
 OWNER = "shared"
 

@@ -10,8 +10,8 @@ import sys
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
-from vegakit.ports.storage import Ledger
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.ports import Ledger
+from vegakit.store import SqliteLedger
 
 LEASE_MS = 20_000
 CALLERS = 8
@@ -38,9 +38,8 @@ async def call_for_ever(ledger: Ledger, holder: HolderId, number: int) -> None:
         verdict = await ledger.reserve(effect, 1, scope, Money(amount), holder, 0)
         assert isinstance(verdict, Reserved)
         if chance.random() < 0.2:
-            await ledger.release(effect, 1, 1)
+            await ledger.answer(effect, 1, Money(0), 1)
             continue
-        await ledger.mark_sent(effect, 1)
         await ledger.answer(effect, 1, Money(amount // 2), 2)
         print(effect, flush=True)
 

@@ -11,15 +11,9 @@ from tests.store.audits import append_all, entry, written
 from vegakit.errors import StoreError, UserError
 from vegakit.ids import TenantId, TraceId
 from vegakit.money import Money
-from vegakit.ports.storage import AuditHead, AuditLevel
-from vegakit.store.audit import (
-    EMPTY,
-    AuditFault,
-    AuditFaultKind,
-    parse_head,
-    read_audit,
-    verify_audit,
-)
+from vegakit.ports import AuditHead, AuditLevel
+from vegakit.store import AuditFault, AuditFaultKind, parse_head, read_audit, verify_audit
+from vegakit.store.audit import EMPTY
 
 WHOLE = entry(
     7,

@@ -13,7 +13,8 @@ import pytest
 
 from tests.store.audits import GIVEN, append_all, audit_on, entry, written
 from tests.telemetry.canaries import CANARIES
-from vegakit.store.audit import AuditFaultKind, hash_of, read_audit, verify_audit
+from vegakit.store import AuditFaultKind, read_audit, verify_audit
+from vegakit.store.audit import hash_of
 
 CORPUS = Path(__file__).parents[1] / "data/attacks/audit.jsonl"
 KNOWN = [msgspec.json.decode(line)["id"] for line in CORPUS.read_bytes().splitlines()]

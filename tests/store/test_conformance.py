@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.ports.storage import Ledger, Store
-from vegakit.store.memory import MemoryLedger, MemoryStore
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
-from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
-from vegakit.testing.store import STORE_CHECKS, StoreCheck
+from tests.store.conformance import STORE_CHECKS, StoreCheck
+from vegakit.ports import Ledger, Store
+from vegakit.store import MemoryLedger, MemoryStore, SqliteLedger, SqliteStore
+from vegakit.testing import LEDGER_CHECKS, LedgerCheck
 
 
 def name_of(check: object) -> str:

@@ -14,23 +14,20 @@ from hypothesis import given, strategies as st
 from vegakit.errors import VegaError
 from vegakit.ids import HolderId
 from vegakit.money import Money, Period
-from vegakit.policy import LeaseWatch, OnExceed, ScopeRule, WindowRule
-from vegakit.ports.storage import Ledger
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.policy import LeaseWatch, OnExceed, ScopeRule
+from vegakit.ports import Ledger
+from vegakit.store import MemoryLedger, SqliteLedger
 
 SCOPES = st.sampled_from(["a", "b", "c", "d"])
 EFFECTS = st.sampled_from(["p", "q", "r", "s", "t"])
 HOLDERS = st.sampled_from(["me", "you"])
 AMOUNTS = st.integers(0, 60).map(Money)
-STEPS = st.integers(0, 1_000_000)
-WINDOWS = st.builds(WindowRule, st.just(Period.HOUR), st.booleans())
+JUMP_MS = 400 * 86_400_000
+STEPS = st.integers(0, 1_000_000) | st.sampled_from([0, 1, JUMP_MS, -JUMP_MS])
 RULES = st.one_of(
     st.builds(ScopeRule, AMOUNTS, st.sampled_from([*OnExceed]), alert_percents=st.just((50,))),
-    st.builds(
-        ScopeRule, AMOUNTS, window=st.builds(WindowRule, st.just(Period.HOUR), st.booleans())
-    ),
-    st.just(ScopeRule(None)),
+    st.builds(ScopeRule, AMOUNTS, period=st.sampled_from(Period)),
+    st.builds(ScopeRule, st.none(), is_shared=st.booleans()),
 )
 
 
@@ -38,23 +35,27 @@ def operation(name: str, *arguments: st.SearchStrategy[Any], **options: st.Searc
     return st.tuples(st.just(name), st.tuples(*arguments), st.fixed_dictionaries(options), STEPS)
 
 
+BROUGHT = st.dictionaries(st.sampled_from(["a", "b", "e", "user"]), RULES, max_size=2)
 OPERATIONS = st.one_of(
     operation("open", SCOPES, RULES, parent=st.none() | SCOPES, part=st.booleans()),
     operation("open", SCOPES, RULES),
     operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS),
-    operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS, sent=st.booleans()),
-    operation("mark_sent", EFFECTS, st.just(1)),
+    operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS, rules=BROUGHT),
     operation("answer", EFFECTS, st.just(1), AMOUNTS),
+    operation("answer", EFFECTS, st.just(1), AMOUNTS, rules=BROUGHT),
+    operation("set_limits", st.sampled_from(["a", "user"]), st.lists(RULES, max_size=2)),
     operation("cut_off", EFFECTS, st.just(1)),
-    operation("release", EFFECTS, st.just(1)),
+    operation("wait", EFFECTS, SCOPES, AMOUNTS, st.lists(EFFECTS, max_size=2), HOLDERS),
+    operation("end_wait", EFFECTS),
     operation("close", SCOPES),
-    operation("set_cap", SCOPES, AMOUNTS),
     operation("room", SCOPES),
+    operation("room", SCOPES, rules=BROUGHT),
     operation("renew", HOLDERS),
     operation("expire"),
     operation("prune"),
 )
-TIMELESS = {"mark_sent"}
+TIMELESS = {"close", "set_limits", "end_wait"}
+OWNERS = ["a", "e", "user"]
 LEASE_MS = 3_000_000
 
 
@@ -105,5 +106,6 @@ async def outcome(ledger: Any, name: str, arguments: list[Any], options: dict[st
 
 
 async def everything(ledger: Any, now: int) -> list[object]:
-    scopes = [await ledger.scope(scope, now) for scope in "abcd"]
-    return [await ledger.leases(), *scopes, *[await ledger.claim(effect, 1) for effect in "pqrst"]]
+    scopes = [await ledger.scope(scope) for scope in "abcd"]
+    counters = [await ledger.counter(o, p, now) for o in OWNERS for p in (Period.DAY, None)]
+    return [await ledger.leases(), *scopes, *counters, await ledger.claims([*"pqrst"])]

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.conformance import MEMORY_CHECKS, MemoryCheck
 from tests.store.rememberer import OWNER
 from vegakit.conversation import Message, Text, UserMessage
 from vegakit.errors import StoreError
-from vegakit.ports.storage import Memory
-from vegakit.store.conversations import TransientMemory
+from vegakit.ports import Memory
+from vegakit.store import SqliteMemory, SqliteStore
 from vegakit.store.sqlite import stores as memories_sqlite
-from vegakit.store.sqlite.stores import SqliteMemory, SqliteStore
-from vegakit.testing.store import MEMORY_CHECKS, MemoryCheck
 
 REPOSITORY = Path(__file__).parents[2]
 PROCESSES, TURNS = 3, 100
@@ -57,11 +56,10 @@ async def checked(check: MemoryCheck, memory: Memory) -> None:
         await check(memory)
 
 
-@pytest.mark.parametrize("kind", ["transient", "sqlite"])
 @pytest.mark.parametrize("check", MEMORY_CHECKS, ids=name_of)
-def test_a_memory(check: MemoryCheck, kind: str, path: Path) -> None:
+def test_a_memory(check: MemoryCheck, path: Path) -> None:
     """What is checked stands in the check's name."""
-    asyncio.run(checked(check, TransientMemory() if kind == "transient" else SqliteMemory(path)))
+    asyncio.run(checked(check, SqliteMemory(path)))
 
 
 @pytest.mark.usefixtures("without_fts5")

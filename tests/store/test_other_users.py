@@ -11,7 +11,7 @@ import pytest
 
 from vegakit import Agent, Runtime
 from vegakit.errors import StoreError
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can act as somebody else"

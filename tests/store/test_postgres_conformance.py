@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
+from tests.store.conformance import MEMORY_CHECKS, STORE_CHECKS, MemoryCheck, StoreCheck
 from tests.store.postgres import DSN
-from vegakit.store.postgres import PostgresLedger, PostgresMemory, PostgresStore
-from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
-from vegakit.testing.store import MEMORY_CHECKS, STORE_CHECKS, MemoryCheck, StoreCheck
+from vegakit.store import PostgresLedger, PostgresMemory, PostgresStore
+from vegakit.testing import LEDGER_CHECKS, LedgerCheck
 
 
 def name_of(check: object) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.journal.test_resume import echo
+from tests.store.conformance import STORE_CHECKS, StoreCheck
 from tests.store.postgres import DSN, asked, dsn_of, url_of
 from tests.store.test_postgres_trouble import end_sessions_of
 from vegakit.errors import StoreError
@@ -21,9 +22,9 @@ from vegakit.ids import EffectKey, HolderId, ProgramId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved, ScopeRule
 from vegakit.ports import KeptOutcome, RunRecord
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.postgres import PostgresJournal
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import PostgresJournal
 from vegakit.store.postgres.journal import (
     forget_runs,
     list_runs,
@@ -31,9 +32,8 @@ from vegakit.store.postgres.journal import (
     recorded_effects,
 )
 from vegakit.store.spool import RunFiles
+from vegakit.testing import LEDGER_CHECKS, LedgerCheck
 from vegakit.testing.journal import _at
-from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
-from vegakit.testing.store import STORE_CHECKS, StoreCheck
 
 RUN, OTHER = RunRecord(ProgramId("1"), 1), RunRecord(ProgramId("2"), 2)
 
@@ -68,7 +68,7 @@ async def test_a_run_has_one_owner(schema: str) -> None:
     ):
         await first.begin(RUN)
         assert await second.is_running(RUN)
-        with pytest.raises(StoreError, match="run 1 is being carried on by another process"):
+        with pytest.raises(StoreError, match="run 1 is running in another process"):
             await second.begin(RUN, RUN.program)
         await second.begin(OTHER)
 
@@ -147,7 +147,7 @@ async def test_who_lost_its_run_to_another_owner_writes_nothing(
                 break
             except StoreError:
                 await asyncio.sleep(0)
-        with pytest.raises(StoreError, match="is being carried on by another process"):
+        with pytest.raises(StoreError, match="is running in another process"):
             await first.claim(_at(0), 0)
     assert asked(schema, "SELECT key FROM effects") == []
 

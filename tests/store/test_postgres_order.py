@@ -17,7 +17,7 @@ from tests.store.postgres import DSN, connected, dsn_of, waits
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.store.postgres import PostgresLedger, PostgresStore
+from vegakit.store import PostgresLedger, PostgresStore
 from vegakit.store.postgres.connection import key_lock
 
 NAMES = ["a", "b", "c", "d", "e", "f"]

@@ -18,8 +18,7 @@ from tests.store.test_ledger_properties import (
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import LeaseWatch, ScopeRule
-from vegakit.store.memory import MemoryLedger
-from vegakit.store.postgres import PostgresLedger
+from vegakit.store import MemoryLedger, PostgresLedger
 
 
 @settings(max_examples=10)

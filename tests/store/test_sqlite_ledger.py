@@ -17,9 +17,9 @@ from vegakit.errors import BugError, InvalidRecordError, StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ClaimState, Reserved, ScopeRule
+from vegakit.store import SqliteLedger, SqliteStore
 from vegakit.store.ledger_rows import LedgerRows
 from vegakit.store.sqlite import connection
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 
@@ -55,7 +55,7 @@ async def reserve(ledger: SqliteLedger, name: str, amount: int = 1, scope: Scope
 
 
 async def reserved(ledger: SqliteLedger) -> int:
-    scope = await ledger.scope(ROOT, 0)
+    scope = await ledger.scope(ROOT)
     assert scope is not None
     return scope.reserved
 
@@ -96,9 +96,8 @@ def test_the_file_remembers(path: Path) -> None:
 
     async def look(ledger: SqliteLedger) -> None:
         assert await reserved(ledger) == 3
-        claim = await ledger.claim(EffectKey("call 2"), 1)
-        assert claim is not None
-        assert claim.state is ClaimState.RESERVED
+        (claim,) = (await ledger.claims([EffectKey("call 2")]))[EffectKey("call 2")]
+        assert claim.state is ClaimState.SENT
 
     run(path, lambda ledger: fill(ledger, 3), look)
 
@@ -200,7 +199,7 @@ def test_the_queue_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     async def use(ledger: SqliteLedger) -> None:
         with pytest.raises(StoreError, match="operations wait for"):
-            await ledger.claim(EffectKey("call"), 1)
+            await ledger.claims([EffectKey("call")])
 
     run(path, use)
 
@@ -311,9 +310,9 @@ def test_pruning_goes_page_by_page(path: Path, monkeypatch: pytest.MonkeyPatch) 
     async def use(ledger: SqliteLedger) -> None:
         await fill(ledger, 10)
         for number in range(9):
-            await ledger.release(EffectKey(f"call {number}"), 1, 5)
+            await ledger.answer(EffectKey(f"call {number}"), 1, Money(0), 5)
         assert [await ledger.prune(9), await ledger.prune(9)] == [9, 0]
-        scope = await ledger.scope(ROOT, 9)
+        scope = await ledger.scope(ROOT)
         assert scope is not None
         assert (scope.claims, scope.reserved) == (1, 1)
 
@@ -337,7 +336,7 @@ def test_what_dead_holders_left_is_found_by_index(path: Path) -> None:
     """The sweep does not read through all the claims there ever were."""
 
     def plan(rows: LedgerRows) -> str:
-        query = "SELECT id FROM claims WHERE holder = ? AND state IN ('reserved', 'sent')"
+        query = "SELECT id FROM claims WHERE holder = ? AND state = 'sent'"
         return str(rows._execute(f"EXPLAIN QUERY PLAN {query}", ("me",)).fetchall())
 
     async def use(ledger: SqliteLedger) -> None:

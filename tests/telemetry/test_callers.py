@@ -22,10 +22,18 @@ from vegakit.config import load
 from vegakit.errors import AgentFailed, ErrorClass, WorldError
 from vegakit.events import CallKind, CallTraced
 from vegakit.providers import ScriptedModel
-from vegakit.telemetry import FanOutSink, Redactor, calling_span, load_runs, open_sink, trace
+from vegakit.telemetry import (
+    FanOutSink,
+    Redactor,
+    Tracer,
+    calling_span,
+    load_runs,
+    open_sink,
+    trace,
+)
 from vegakit.telemetry.otel import OtelSink
-from vegakit.telemetry.spans import SampledSink, Tracer
-from vegakit.testing.harness import FakeClock
+from vegakit.telemetry.spans import SampledSink
+from vegakit.testing import FakeClock
 
 REQUESTS = TracerProvider().get_tracer("requests")
 

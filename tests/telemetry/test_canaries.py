@@ -16,13 +16,9 @@ from tests.telemetry.canaries import CANARIES
 from vegakit.cli.look import Look
 from vegakit.cli.trace import render_calls, render_traces, run_page
 from vegakit.events import CallStatus, CallTraced
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.telemetry import JsonLinesSink, Redactor, SqliteSink, Tracer, load_runs
 from vegakit.telemetry.otel import OtelSink
-from vegakit.telemetry.redaction import Redactor
-from vegakit.telemetry.runs import load_runs
-from vegakit.telemetry.spans import Tracer
-from vegakit.telemetry.sqlite import SqliteSink
-from vegakit.testing.harness import FakeClock
+from vegakit.testing import FakeClock
 
 GIVEN = "a-key-of-no-known-format/é+"
 ENCODED = GIVEN.encode()

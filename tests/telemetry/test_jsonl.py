@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.telemetry.calls import call, paid, run
-from vegakit.telemetry.jsonl import JsonLinesSink, aside_of, set_aside
-from vegakit.telemetry.redaction import Redactor
+from vegakit.telemetry import JsonLinesSink, Redactor, aside_of
+from vegakit.telemetry.jsonl import set_aside
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

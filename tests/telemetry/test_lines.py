@@ -9,7 +9,7 @@ from tests.telemetry.calls import call, paid
 from vegakit.events import CallKind, CallStatus
 from vegakit.ids import SpanId
 from vegakit.money import Money
-from vegakit.telemetry.jsonl import call_of, line_of
+from vegakit.telemetry import call_of, line_of
 
 
 def test_a_line_has_the_names_of_the_language() -> None:

@@ -20,13 +20,12 @@ from tests.telemetry.test_canaries import GIVEN, redactor
 from vegakit.config import load
 from vegakit.errors import AgentFailed
 from vegakit.host import Agent, Supervisor
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 from vegakit.sdk.monitoring import RuntimeLog
-from vegakit.sdk.runtime import Runtime
-from vegakit.telemetry import LogFormatter, Redactor
-from vegakit.telemetry.logs import LOGGER, LogOutput
-from vegakit.telemetry.spans import Tracer
-from vegakit.testing.harness import FakeClock
+from vegakit.telemetry import LogFormatter, LogOutput, Redactor, Tracer
+from vegakit.telemetry.logs import LOGGER
+from vegakit.testing import FakeClock
 
 
 @pytest.fixture

@@ -19,11 +19,12 @@ from vegakit.errors import BudgetExceeded
 from vegakit.events import CallKind, CallStatus
 from vegakit.host import ActivityLog, Agent, Supervisor
 from vegakit.money import Money
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 from vegakit.sdk.monitoring import MetricsServer
-from vegakit.sdk.runtime import Runtime
-from vegakit.telemetry.metrics import BOUNDS_S, Metrics, metrics_text
-from vegakit.testing.harness import FakeClock
+from vegakit.telemetry import Metrics, metrics_text
+from vegakit.telemetry.metrics import BOUNDS_S
+from vegakit.testing import FakeClock
 
 
 def parsed(metrics: Metrics) -> Scrape:

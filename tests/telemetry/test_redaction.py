@@ -15,7 +15,8 @@ from tests.telemetry.calls import call
 from tests.telemetry.canaries import CANARIES
 from vegakit.events import CallKind, CallStatus
 from vegakit.records import to_json
-from vegakit.telemetry.redaction import FORMATS, Redactor, redact
+from vegakit.telemetry import Redactor
+from vegakit.telemetry.redaction import FORMATS, redact
 
 KEY = 'no-known/format+1 "é"&x'
 

@@ -7,8 +7,8 @@ import pytest
 from tests.telemetry.calls import ASK, AT_MS, CALLS, FIRST, INSIDE, LAST, TOOL, call
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
-from vegakit.telemetry.jsonl import NO_TRACE, line_of
-from vegakit.telemetry.runs import TracedRun, load_runs
+from vegakit.telemetry import TracedRun, line_of, load_runs
+from vegakit.telemetry.jsonl import NO_TRACE
 
 
 def write(path: Path, *calls: CallTraced) -> Path:

@@ -8,9 +8,8 @@ from tests.telemetry.calls import MemorySink, call, paid, run
 from vegakit.config import load
 from vegakit.events import CallStatus
 from vegakit.ids import TraceId
-from vegakit.telemetry.redaction import Redactor
-from vegakit.telemetry.runs import load_runs
-from vegakit.telemetry.spans import FanOutSink, SampledSink, open_sink
+from vegakit.telemetry import FanOutSink, Redactor, load_runs, open_sink
+from vegakit.telemetry.spans import SampledSink
 
 
 def runs(count: int) -> list[TraceId]:

@@ -21,8 +21,15 @@ from vegakit.cli import main
 from vegakit.config import load
 from vegakit.events import CallKind, CallTraced
 from vegakit.ids import TraceId
-from vegakit.telemetry import JsonLinesSink, Redactor, SqliteSink, load_runs, open_sink, sqlite
-from vegakit.telemetry.jsonl import line_of
+from vegakit.telemetry import (
+    JsonLinesSink,
+    Redactor,
+    SqliteSink,
+    line_of,
+    load_runs,
+    open_sink,
+    sqlite,
+)
 from vegakit.telemetry.sqlite import LATEST, NAMED, OF_RUN
 
 DAY_MS = 86_400_000

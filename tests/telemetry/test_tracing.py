@@ -8,9 +8,8 @@ import pytest
 
 from tests.telemetry.calls import MemorySink, run
 from vegakit.events import CallKind, CallStatus
-from vegakit.telemetry import trace
-from vegakit.telemetry.spans import Tracer, current_span
-from vegakit.testing.harness import FakeClock
+from vegakit.telemetry import Tracer, current_span, trace
+from vegakit.testing import FakeClock
 
 
 def tracer() -> tuple[Tracer, MemorySink, FakeClock]:

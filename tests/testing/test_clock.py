@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from vegakit.ports.execution import Clock
-from vegakit.testing.harness import FakeClock
+from vegakit.ports import Clock
+from vegakit.testing import FakeClock
 
 
 def test_it_moves_only_when_told() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 # Before the users' tests run in this process: what each of them loaded itself would be unloaded
 # after it, and then be there twice.
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime
 
 _LOADED = Runtime
 pytest_plugins = ("pytester",)

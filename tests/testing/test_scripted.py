@@ -29,10 +29,10 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import ErrorClass, Phase, UserError, WorldError
-from vegakit.ports.execution import Model
+from vegakit.ports import Model
 from vegakit.prices import bill, worst_case
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
-from vegakit.testing.harness import FakeClock
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.testing import FakeClock
 
 T = TypeVar("T")
 

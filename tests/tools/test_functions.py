@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vegakit.errors import UserError
-from vegakit.tools.functions import FunctionTool, ToolArgumentsError, function_tool
+from vegakit.tools import FunctionTool, ToolArgumentsError, function_tool
 
 
 def weather(deps: object, city: str, days: int = 1) -> str:

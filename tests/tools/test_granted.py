@@ -7,10 +7,9 @@ import pytest
 
 from vegakit.errors import CapabilityDenied
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import ToolContext, tool
-from vegakit.tools.functions import FunctionTool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import FunctionTool, ToolContext, tool
 
 
 def reader(root: Path, **rights: Any) -> FunctionTool:

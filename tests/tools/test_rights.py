@@ -7,18 +7,18 @@ import pytest
 from tests.tools.test_approved_tool import Desk
 from tests.tools.yaml_tools.stage import GRANT, REAL, Recorder
 from vegakit.policy import Grant, RunCommand, Use
-from vegakit.ports.execution import Tool
-from vegakit.tools.decorator import tool
-from vegakit.tools.functions import (
-    ApprovedTool,
+from vegakit.ports import Tool
+from vegakit.tools import (
     ToolArgumentsError,
+    ToolFile,
     ToolRights,
     audit_level,
     function_tool,
     rights_of,
+    tool,
 )
+from vegakit.tools.functions import ApprovedTool
 from vegakit.tools.sandbox.command import ExecTool
-from vegakit.tools.tool_files import ToolFile
 
 EXEC = Grant(("process::exec",), commands=("git **",))
 

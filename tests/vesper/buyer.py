@@ -17,7 +17,7 @@ from pathlib import Path
 from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.errors import ErrorClass
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout
 

@@ -51,7 +51,8 @@ Traffic routing decisions : contracts.rollout
   @ contracts/test_rollout.py::test_a_clean_candidate_climbs_every_stage
 Proof of correctness : vesper.prove_node
   @ vesper/test_node_proofs.py::test_a_sample_is_proved_and_survives_random_inputs
-A second name of the command : cli.vesper @ cli/test_node_repository.py::test_vesper_is_another_name
+A second name of the command : __main__.vesper
+  @ cli/test_node_repository.py::test_vesper_is_another_name
 """,
     ),
     Part(
@@ -214,7 +215,7 @@ Divergences are recorded : vesper.KeptDifference
   @ contracts/test_rollout.py::test_the_sample_is_of_calls_and_not_of_inputs
 Automatic rollback : contracts.rollout
   @ vesper/test_node_rollouts.py::test_a_breach_demotes_before_the_next_call
-A person promotes and demotes : node promote
+A person promotes and demotes : rollout promote
   @ vesper/test_node_rollouts.py::test_a_person_sees_and_moves_the_rollout_of_a_node
 """,
     ),
@@ -263,8 +264,8 @@ Direct runtime core in Rust : different, because native code by LLVM gives the s
 Shadow mode : mode shadow @ vesper/test_rollouts.py::test_a_shadow_performs_nothing
 10,000 executions a node : just nodes
   @ vesper/test_document.py::test_a_test_takes_ten_thousand_inputs
-Differential testing dashboard : different, because `vega node status` draws the bound between the
-  thresholds, and the metrics are there for a dashboard of yours
+Differential testing dashboard : different, because `vega rollout status` draws the bound between
+  the thresholds, and the metrics are there for a dashboard of yours
 Canary routing 1 to 5 % : mode canary
   @ contracts/test_rollout.py::test_the_share_of_answers_is_that_of_the_stage
 Error monitoring : metric sir_executions_errors_total

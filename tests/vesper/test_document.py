@@ -24,6 +24,7 @@ from vegakit.contracts import (
     HANDLED,
     OPERATIONS,
     NodeStatus,
+    PersonAction,
     RolloutMode,
     parse_type,
     python_source,
@@ -97,7 +98,7 @@ def _is_made(made: Callable[[str], object]) -> Callable[[str], bool]:
 
 def actions() -> dict[str, argparse.ArgumentParser]:
     """The commands of `vega node`."""
-    parser = node_cli._parser([])
+    parser = node_cli._parser()
     [chosen] = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
     return dict(chosen.choices)
 
@@ -124,6 +125,7 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "metric": _is_said,
     "span": _is_said,
     "node": lambda name: name in actions(),
+    "rollout": _is_made(PersonAction),
     "page": _is_heading,
 }
 

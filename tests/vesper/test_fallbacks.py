@@ -27,11 +27,9 @@ from vegakit.host import Agent
 from vegakit.money import NANOS, Money
 from vegakit.policy import RetryRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers import ProviderAccess, build_model
-from vegakit.providers.scripted import ScriptedModel, ScriptedReply
+from vegakit.providers import ProviderAccess, ScriptedModel, ScriptedReply, build_model
 from vegakit.sdk import Runtime
-from vegakit.testing.provider.script import Failure
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, Provider
 from vegakit.vesper import RolloutMode, RolloutRule, rollout
 
 EVERY = RolloutRule(calibration=0, sample=1.0)

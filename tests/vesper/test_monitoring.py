@@ -18,19 +18,20 @@ from vegakit.contracts import Compared, InputSource, Rollout, Tally
 from vegakit.errors import StoreError, UserError
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore, SqliteStore, open_stores
 from vegakit.vesper import (
     PersonAction,
     RolloutMode,
     RolloutRule,
+    Webhook,
     open_rollouts,
     rollout,
     store_with_rollouts,
 )
 from vegakit.vesper.evidence import HISTORIES, RolloutEvidence, initial_rollout, load_history
-from vegakit.vesper.monitoring import TRIES, Webhook
+from vegakit.vesper.monitoring import TRIES
 
 AT_ONCE = RolloutRule(calibration=0)
 LOGGER = "vegakit.vesper.monitoring"

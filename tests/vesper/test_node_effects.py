@@ -36,8 +36,9 @@ from vegakit.vesper import (
     grant_of,
     load_node,
     parse_node,
+    shown_outcome,
 )
-from vegakit.vesper.node_host import shown_inputs, shown_outcome
+from vegakit.vesper.node_host import shown_inputs
 from vegakit.vesper.node_paths import drive
 
 PATHS = (PythonPath, DirectPath)

@@ -12,6 +12,7 @@ from campaigns.node_programs import NodeMaker
 from campaigns.nodes import EDGES, PLANTED_NATIVE, compare_legs, edge_node, find_native
 
 from vegakit.contracts import (
+    Expression,
     NodeOutcome,
     NodeProgram,
     NodeStatus,
@@ -20,7 +21,6 @@ from vegakit.contracts import (
     native_obstacle,
     node_llvm,
 )
-from vegakit.contracts.typed import Expression
 from vegakit.errors import SettingsError, UserError
 from vegakit.vesper import HotPath, NativePath, PythonPath, load_node
 from vegakit.vesper.native import link

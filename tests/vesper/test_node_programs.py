@@ -15,10 +15,9 @@ from vegakit.cli import main
 from vegakit.errors import UserError
 from vegakit.host import PythonInterop
 from vegakit.lang import manifest_of
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import Runtime, check_source, load
-from vegakit.testing.provider import Provider, ProviderReply
-from vegakit.testing.provider.script import Hang
+from vegakit.testing import Hang, Provider, ProviderReply
 from vegakit.vesper import program_nodes
 
 NODES = Path(__file__).parents[2] / "examples/nodes"

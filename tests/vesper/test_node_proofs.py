@@ -22,8 +22,7 @@ from campaigns.proofs import (
 from campaigns.proofs_crosshair import crosshair_finding
 
 from vegakit.cli import main
-from vegakit.contracts import Expression, NodeProgram
-from vegakit.contracts.typed import LoopKind
+from vegakit.contracts import Expression, LoopKind, NodeProgram
 from vegakit.vesper import (
     DirectPath,
     ProofLimits,

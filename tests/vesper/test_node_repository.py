@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from vegakit.errors import UserError
-from vegakit.vesper import NodeFile, NodeRepository, name_of, parse_node
+from vegakit.vesper import NodeFile, NodeRepository, compiler_version, name_of, parse_node
 from vegakit.vesper.node_tables import SecurityTable
-from vegakit.vesper.repository import LOCK_NAME, NodeLock, compiler_version
+from vegakit.vesper.repository import LOCK_NAME, NodeLock
 
 NODE = """\
 node_id: {id}

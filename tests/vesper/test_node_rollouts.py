@@ -14,7 +14,7 @@ from vegakit.contracts import NodeOutcome, NodeStatus, Rollout, StageChange
 from vegakit.errors import ContractViolated
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore
-from vegakit.testing.provider import Provider, ProviderReply, ProviderRequest
+from vegakit.testing import Provider, ProviderReply, ProviderRequest
 from vegakit.vesper import (
     NodeFailed,
     NodeRollout,
@@ -299,7 +299,7 @@ def test_a_person_sees_and_moves_the_rollout_of_a_node(
 
     asyncio.run(work())
     file = str(NODES / "transfer.vsp")
-    assert main(["node", "status", file, "--store", place, "--json"]) == 0
+    assert main(["rollout", "status", file, "--store", place, "--json"]) == 0
     [before] = json.loads(capsys.readouterr().out)
     assert (before["name"], before["mode"]) == ("transfer_v1", "shadow")
     assert before["subject"] == {
@@ -307,9 +307,9 @@ def test_a_person_sees_and_moves_the_rollout_of_a_node(
         "candidate": "direct",
         "comparison": "exact",
     }
-    assert main(["node", "promote", "transfer_v1", "--store", place, "--reason", "try it"]) == 0
+    assert main(["rollout", "promote", "transfer_v1", "--store", place, "--reason", "try it"]) == 0
     assert "promoted to canary 1 %" in capsys.readouterr().out
-    assert main(["node", "demote", file, "--store", place]) == 0
+    assert main(["rollout", "demote", file, "--store", place]) == 0
     assert "demoted to shadow" in capsys.readouterr().out
 
 

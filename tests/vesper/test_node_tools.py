@@ -11,7 +11,7 @@ from vegakit.contracts import NodeValueError
 from vegakit.conversation import ToolMessage
 from vegakit.errors import ContractViolated, ToolFailed, UserError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.vesper import (
     NodeRepository,

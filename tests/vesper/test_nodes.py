@@ -12,12 +12,12 @@ from campaigns.nodes import PLANTED, SAMPLES, find_planted
 
 from vegakit.contracts import (
     Expression,
+    LoopKind,
     NodeProgram,
     NodeStatus,
     NodeValueError,
     node_python as generated,
 )
-from vegakit.contracts.typed import LoopKind
 from vegakit.errors import UserError
 from vegakit.vesper import DirectPath, PythonPath, compare_paths, load_node, node_schema, parse_node
 

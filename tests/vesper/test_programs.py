@@ -19,9 +19,8 @@ from vegakit.errors import BudgetExceeded, UserError
 from vegakit.host import Agent
 from vegakit.money import NANOS, Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.scripted import ScriptedModel, ScriptedReply
-from vegakit.sdk import Runtime
-from vegakit.sdk.programs import VegaProgram
+from vegakit.providers import ScriptedModel, ScriptedReply
+from vegakit.sdk import Runtime, VegaProgram
 from vegakit.store import MemoryLedger
 from vegakit.tools import tool
 from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, exact, rollout

@@ -23,7 +23,7 @@ from vegakit.conversation import ModelRequest, Text, Usage, UserMessage
 from vegakit.errors import ErrorClass, InvalidRuleError, UserError
 from vegakit.host import Agent, AskCost, cost_of_ask
 from vegakit.money import dollars
-from vegakit.providers.scripted import ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.testing import FakeClock
 from vegakit.vesper import (

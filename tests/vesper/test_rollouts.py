@@ -11,13 +11,13 @@ from vegakit.contracts import Compared, Evidence, PersonDecided, Rollout, StageC
 from vegakit.conversation import ToolMessage
 from vegakit.errors import ErrorClass, StoreError, UserError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.records import to_json
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore
 from vegakit.tools import ToolContext, tool
-from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout
-from vegakit.vesper.evidence import RolloutEvidence, RolloutRecord
+from vegakit.vesper import PersonAction, RolloutMode, RolloutRecord, RolloutRule, rollout
+from vegakit.vesper.evidence import RolloutEvidence
 
 AT_ONCE = RolloutRule(calibration=0)
 ORDERS = {

@@ -16,7 +16,7 @@ from tests.vesper.test_rollouts import within
 from vegakit.contracts import RolloutRule
 from vegakit.errors import InvalidRuleError, UserError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import Runtime
 from vegakit.tools import tool
 from vegakit.vesper import StoredRollouts, by_field, close, ignored, rollout

@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from vegakit.lang.codegen.bytecode import CallSite, Function, Handler, Module, Op, Rights
-from vegakit.lang.types import ANY, Type
+from vegakit.lang import ANY, Function, Handler, Module, Op, Rights, Type
+from vegakit.lang.codegen.bytecode import CallSite
 
 __all__ = ["Code", "assemble", "program"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tests.vm.samples import SAMPLES
-from vegakit.lang.codegen.verifier import _HEAD, _MAGIC, _VERSION, _digest, to_vgb
+from vegakit.lang import to_vgb
+from vegakit.lang.codegen.verifier import _HEAD, _MAGIC, _VERSION, _digest
 
 __all__ = ["flipped", "mutated", "sealed"]
 

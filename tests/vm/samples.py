@@ -1,8 +1,7 @@
 """Small programs that together use every instruction, for tests that need some program."""
 
 from tests.vm.assembling import Code, assemble
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.types import INT, STR, ListOf, OptionalOf, RecordOf, Type
+from vegakit.lang import INT, STR, ListOf, Module, OptionalOf, RecordOf, Type
 
 __all__ = ["SAMPLES"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang import Module
 from vegakit.records import from_json, to_json
 from vegakit.vm import (
     AskBudget,

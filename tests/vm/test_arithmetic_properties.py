@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from tests.vm.assembling import program
 from tests.vm.snapshots import run
-from vegakit.lang.types import ANY
+from vegakit.lang import ANY
 
 LOW, HIGH = -(2**63), 2**63 - 1
 edges = st.sampled_from([0, 1, -1, 2, -2, LOW, LOW + 1, HIGH, HIGH - 1, 2**30, -(2**30), 2**31])

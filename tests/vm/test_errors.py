@@ -7,7 +7,7 @@ import pytest
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import Fails, run, same_in_pieces
 from vegakit.errors import ContractViolated
-from vegakit.lang.types import INT, FutureOf, ListOf
+from vegakit.lang import INT, FutureOf, ListOf
 from vegakit.vm import CancelRequest, CloseScope, EndProcesses, OpenScope, SpawnAgent, Status, start
 from vegakit.vm.state import VmLimits
 

@@ -9,11 +9,10 @@ import pytest
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import run, same_in_pieces
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.types import INT
-from vegakit.vm import Status, Vm, start
+from vegakit.lang import INT, Module
+from vegakit.vm import Status, Vm, start, text_of
 from vegakit.vm.state import VmLimits
-from vegakit.vm.values import items_of, text_of
+from vegakit.vm.values import items_of
 
 LOOP = ("CONST 1 #1", "top: ADD 0 0 1", "JUMP @top", "end: RETURN 0")
 

@@ -4,8 +4,7 @@ from collections import deque
 
 import pytest
 
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.vm import (
     CallHost,
     OpenScope,

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from vegakit.lang.library import LIBRARY
+from vegakit.lang import LIBRARY
+from vegakit.vm import restored
 from vegakit.vm.operators import equal, holds
 from vegakit.vm.stdlib import PURE, call_pure
-from vegakit.vm.values import MAX_PARSED, ProgramFault, items_of, restored, stored, weight_of
+from vegakit.vm.values import MAX_PARSED, ProgramFault, items_of, stored, weight_of
 
 
 def test_the_machine_knows_every_pure_function() -> None:

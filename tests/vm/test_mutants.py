@@ -15,8 +15,7 @@ from tests.vm.mutating import flipped, mutated, sealed
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, Streams, never, run
 from vegakit.errors import ContractViolated, UserError
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.verifier import from_vgb
+from vegakit.lang import Module, from_vgb
 from vegakit.vm import Status, Step
 from vegakit.vm.state import VmLimits
 

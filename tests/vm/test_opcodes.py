@@ -6,8 +6,7 @@ import pytest
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import Fails, Streams, never, same_in_pieces
-from vegakit.lang.codegen.bytecode import Op
-from vegakit.lang.types import INT, STR, ListOf, OptionalOf, RecordOf, Type
+from vegakit.lang import INT, STR, ListOf, Op, OptionalOf, RecordOf, Type
 from vegakit.vm import (
     AskBudget,
     CallHost,

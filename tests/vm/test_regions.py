@@ -4,19 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.analysis.effects import (
+from vegakit.lang import (
     EffectSet,
+    Function,
+    Module,
     ModuleEffects,
+    Op,
+    SpeculationRules,
+    check_program,
+    compile_program,
     conflict,
     file_path,
     on_path,
 )
 from vegakit.lang.analysis.raised_errors import RaisedErrors
-from vegakit.lang.analysis.speculation import SpeculationRules
-from vegakit.lang.codegen.bytecode import Function, Module, Op
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
-from vegakit.testing.programs import find_tests as programs_below
+from vegakit.testing import find_tests as programs_below
 from vegakit.vm.module_facts import Regions, _flow, registers_of
 
 PROGRAMS = Path(__file__).parents[1] / "language"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, never, same_in_pieces
-from vegakit.lang.codegen.bytecode import Op
+from vegakit.lang import Op
 from vegakit.lang.codegen.verifier import verify
 from vegakit.vm import FiberRequest, SendTo, Status, Watch
 

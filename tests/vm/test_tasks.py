@@ -7,8 +7,7 @@ from tests.vm.assembling import Code, assemble, program
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, Ran, never, run, same_in_pieces
 from vegakit.effects import RACE
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.types import ProcessOf
+from vegakit.lang import Module, ProcessOf
 from vegakit.records import from_json, to_json
 from vegakit.vm import (
     CallHost,
@@ -20,10 +19,11 @@ from vegakit.vm import (
     SendTo,
     Status,
     Vm,
+    VmState,
     Watch,
     start,
 )
-from vegakit.vm.state import VmLimits, VmState
+from vegakit.vm.state import VmLimits
 
 THREE = (
     'AGENT 1 #"A"',

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from vegakit.lang.types import (
+from vegakit.lang import (
     ANY,
     BOOL,
     DURATION,
-    FILE,
     FLOAT,
     INT,
     MONEY,
@@ -26,6 +25,8 @@ from vegakit.lang.types import (
     StreamOf,
     Type,
 )
+from vegakit.lang.types import FILE
+from vegakit.vm import json_text, restored, text_of
 from vegakit.vm.conversion import fit
 from vegakit.vm.operators import at_most, equal, holds, less
 from vegakit.vm.values import (
@@ -35,11 +36,8 @@ from vegakit.vm.values import (
     Money,
     ProgramFault,
     items_of,
-    json_text,
     plain_value,
-    restored,
     stored,
-    text_of,
     weight_of,
 )
 

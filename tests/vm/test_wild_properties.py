@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.vm.snapshots import Fails, Host, Ran, Streams, echo, never, run
 from tests.vm.wild import wild_module
-from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang import AgentSpec
 from vegakit.lang.codegen.verifier import verify
 from vegakit.vm import (
     AskBudget,

@@ -8,8 +8,8 @@ import random
 from typing import Any
 
 from tests.vm.samples import SAMPLES
-from vegakit.lang.codegen.bytecode import CallSite, Function, Handler, Module, Op, Rights
-from vegakit.lang.types import ANY
+from vegakit.lang import ANY, Function, Handler, Module, Op, Rights
+from vegakit.lang.codegen.bytecode import CallSite
 
 __all__ = ["wild_module"]
 

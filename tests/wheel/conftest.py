@@ -1,13 +1,13 @@
-"""The wheel is built and installed once for all tests of it."""
+"""The wheel is built and installed once for all tests of it, in all workers."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from campaigns.contract.stage import installed_wheel
+from campaigns.contract.stage import commands_in, install_wheel
+
+from tests.sharing import made_once
 
 
 @pytest.fixture(scope="session")
-def wheel() -> Generator[Path]:
-    with installed_wheel() as bin_folder:
-        yield bin_folder
+def wheel() -> Path:
+    return commands_in(made_once("wheel", install_wheel))

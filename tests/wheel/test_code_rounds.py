@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from campaigns.contract.stage import Done, Stage, stage
 
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
+from vegakit.testing import ProviderReply, ProviderRequest, ProviderToolCall
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -189,3 +189,29 @@ def test_a_result_is_not_written_through_a_link(wheel: Path, command: str, name:
         it.run_well(*command.split())
         assert own.read_text() == "alias ll=ls\n"
         assert (it.folder / name).stat().st_size > 100
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vega build x.vega -o out/x",
+        "vega explain x.vega --svg out/x",
+        "vega node compile refund.vsp -o out/x",
+    ],
+)
+def test_a_result_is_not_written_through_a_linked_folder(wheel: Path, command: str) -> None:
+    """A link that came with the files leads to a folder elsewhere; its owner may name that."""
+    with stage(wheel) as it:
+        it.write({"x.vega": PROGRAM, "refund.vsp": NODE.read_text(encoding="utf-8")})
+        own = it.home / "own"
+        own.mkdir()
+        (it.folder / "out").symlink_to(own)
+        done = it.run(*command.split())
+        assert (done.code, [*own.iterdir()]) == (1, [])
+        assert f"cannot write out/x: a link leads out to {own}" in done.err, done.err
+        for meant in (f"{own}/x", "../x"):
+            it.run_well(*command.replace("out/x", meant).split())
+        (it.folder / "real").mkdir()
+        (it.folder / "out").unlink()
+        (it.folder / "out").symlink_to("real")
+        it.run_well(*command.split())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from campaigns.contract.stage import Stage, stage
 
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
+from vegakit.testing import ProviderReply, ProviderRequest, ProviderToolCall
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -144,6 +144,21 @@ def test_files_of_another_user_do_not_steer(
         for name, trust in named.items():
             assert done.err.count(f"{place / name} is ignored: it belongs to uid {STRANGER}") == 1
             assert f"vega config trust {place / trust}\n" in done.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason=NO_ROOT)
+def test_a_program_uses_no_file_of_another_user(wheel: Path) -> None:
+    """It would be run as a part of yours."""
+    with stage(wheel) as here:
+        here.write({"main.vega": 'use "lib.vega" as lib;\nprint(lib::said());\n'})
+        here.write({"lib.vega": 'fn said() -> str { return "theirs"; }\n'})
+        os.chown(here.folder / "lib.vega", STRANGER, STRANGER)
+        for command in ("check", "run"):
+            done = here.run("vega", command, "main.vega")
+            assert done.code == 1, done
+            assert "lib.vega is ignored: it belongs to uid" in done.err, done
+        here.run_well("vega", "config", "trust", "lib.vega")
+        assert here.run_well("vega", "run", "main.vega").out == "theirs\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason=NO_ROOT)

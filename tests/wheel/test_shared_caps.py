@@ -3,12 +3,13 @@ run keeps the cap that it printed, whatever another one says about the same budg
 
 import subprocess
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from campaigns.contract.stage import Stage, stage
 
-from vegakit.testing.provider.script import ProviderAnswer, ProviderRequest
+from vegakit.testing import ProviderAnswer, ProviderRequest
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -66,7 +67,7 @@ asyncio.run(main())
 OTHER = """\
 import asyncio, sys
 from vegakit import Agent, Runtime
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.testing import ScriptedModel
 
 async def main():
     async with Runtime.from_config(budget=sys.argv[1], on_exceed=sys.argv[2]) as rt:
@@ -103,6 +104,7 @@ def test_the_day_budget_of_a_user_holds_whatever_a_run_says(place: Stage) -> Non
     for more in ([], ["--budget", "$0.001"], ["--no-journal"], ["--journal", "run.db"]):
         ran = place.run("vega", "run", "a.vega", "1", *more)
         assert (ran.code, "budget 'user'" in ran.err) == (1, True), ran
+        assert "--budget '$1" not in ran.err, "a cap of the run does not raise what the user set"
     place.environment["VEGA_BUDGET_DEFAULT"] = "$0.0011"
     assert place.run("vega", "run", "a.vega", "1").code == 1
     assert len(place.requests) == spent
@@ -166,3 +168,133 @@ def test_a_run_keeps_the_cap_that_it_printed(
         assert "cap $0.0015" in ran.err
         assert (ran.code, "BudgetExceeded" in ran.err) == (1, True), ran
         assert 2 <= len(place.requests) <= 5, ran
+
+
+def test_a_resumed_run_keeps_the_cap_that_it_printed(place: Stage) -> None:
+    """The variables say more by then, and what is done at the cap is another thing: the run still
+    spends no more than it printed, until somebody adds to it."""
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$0.0012"
+    started = place.run("vega", "run", "a.vega", "10")
+    assert (started.code, "cap $0.0012" in started.err) == (1, True), started
+    spent = len(place.requests)
+    assert 1 <= spent <= 4
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$5"
+    place.environment["VEGA_BUDGET_ON_EXCEED"] = "warn"
+    resumed = place.run("vega", "resume")
+    assert (resumed.code, "BudgetExceeded" in resumed.err) == (1, True), resumed
+    assert len(place.requests) == spent
+    raised = place.run_well("vega", "resume", "--budget", "+$1")
+    assert "cap $1.0012" in raised.err
+    assert len(place.requests) == 10
+
+
+def test_a_resumed_run_takes_the_cap_of_the_current_settings_when_asked(place: Stage) -> None:
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$0.0012"
+    assert place.run("vega", "run", "a.vega", "10").code == 1
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$5"
+    place.run_well("vega", "resume", "--use-current-settings")
+    assert len(place.requests) == 10
+
+
+def test_a_user_who_raises_a_day_budget_lets_a_stopped_run_go_on(place: Stage) -> None:
+    """It is the user's limit, not a cap that the run brought."""
+    settings(place, "$0.0012/day")
+    refused = place.run("vega", "run", "a.vega", "10")
+    assert (refused.code, "budget.default in your own settings" in refused.err) == (1, True)
+    assert "try: vega resume\n" in refused.err, refused
+    spent = len(place.requests)
+    settings(place, "$1/day")
+    place.run_well("vega", "resume")
+    assert spent < len(place.requests) == 10
+
+
+CLOCK = """\
+import os, time
+wall, ahead_ns = time.time_ns, int(os.environ.get("DAYS_AHEAD", "0")) * 86_400 * 10**9
+time.time_ns = lambda: wall() + ahead_ns
+time.time = lambda: time.time_ns() / 10**9
+"""
+"""Sets the clock of a process wrong: Python imports it before everything else."""
+
+
+def run_once(place: Stage, budget: str, days_ahead: int = 0) -> bool:
+    """Return whether a run with one call was let in, by a clock that is so many days ahead."""
+    settings(place, budget)
+    place.environment["DAYS_AHEAD"] = str(days_ahead)
+    ran = place.run("vega", "run", "a.vega", "1")
+    assert ran.code in (0, 1), ran
+    assert ran.code == 0 or "BudgetExceeded" in ran.err, ran
+    return ran.code == 0
+
+
+@pytest.fixture
+def clocks(place: Stage) -> Stage:
+    clock = place.home / "clock"
+    clock.mkdir()
+    (clock / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
+    place.environment["PYTHONPATH"] = str(clock)
+    return place
+
+
+def test_a_day_budget_resets_nothing_of_a_month_budget(clocks: Stage) -> None:
+    """A month is used up; one run on another day of it has a day budget; the month stays full. It
+    has room again in another month, by a clock that is 40 days ahead."""
+    month, day = "$0.00095/month", "$0.00095/day"
+    later = 1 if datetime.now(UTC).day < 15 else -1
+    let_in = [run_once(clocks, month) for _ in range(4)]
+    assert let_in == [True, True, False, False]
+    assert run_once(clocks, day, later)
+    assert [run_once(clocks, month, 2 * later) for _ in range(3)] == [False] * 3
+    assert run_once(clocks, month, 40)
+    assert len(clocks.requests) == 4
+
+
+def test_a_clock_that_was_ahead_freezes_no_budget(clocks: Stage) -> None:
+    """Three runs 400 days ahead, then right again: the day has what is left of it, and no more."""
+    day = "$0.0012/day"
+    assert run_once(clocks, day)
+    assert [run_once(clocks, day, 400) for _ in range(4)] == [True, True, True, False]
+    assert [run_once(clocks, day) for _ in range(3)] == [True, True, False]
+    assert run_once(clocks, day, 2)
+    assert len(clocks.requests) == 7
+
+
+CHAIN = PROGRAM.replace("let done", 'let said = "nothing"; let done').replace(
+    'A <- "Step {done}."', 'said = A <- "Step {done} after {said}."'
+)
+"""Each call needs the answer before it, so that none begins early."""
+
+
+class Lowered(Interrupted):
+    """The user lowers the budget while the second request is answered, and starts another run."""
+
+    def answer(self, request: ProviderRequest) -> ProviderAnswer:
+        if self.other and len(self.requests) == 2:
+            settings(self, "$0.0011/day")
+        return super().answer(request)
+
+
+def test_a_limit_that_is_lowered_holds_for_a_run_that_began_before(wheel: Path) -> None:
+    """From its next call on, whatever it brought along when it began."""
+    with stage(wheel, Lowered) as place:
+        place.write({"a.vega": CHAIN, "other.py": OTHER})
+        settings(place, "$1/day")
+        place.other = ("python", "other.py", "$1", "block")
+        ran = place.run("vega", "run", "a.vega", "10")
+        assert place.other == (), "nobody lowered it"
+        assert (ran.code, "budget 'user'" in ran.err) == (1, True), ran
+        assert len(place.requests) == 2
+
+
+def test_a_run_whose_settings_change_is_charged_once(place: Stage) -> None:
+    """It counts for itself first, and in the budget of all runs when it goes on."""
+    settings(place, "$0.01/day")
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$0.0007/month"
+    assert place.run("vega", "run", "a.vega", "3").code == 1
+    place.environment["VEGA_BUDGET_DEFAULT"] = "$1"
+    resumed = place.run_well("vega", "resume", "--use-current-settings")
+    assert "did not know" not in resumed.err
+    del place.environment["VEGA_BUDGET_DEFAULT"]
+    told = place.run_well("vega", "cost", "a.vega", "1").out
+    assert len(place.requests) == 3
+    assert "of your budget of $0.01/day, $0.0091 is left" in told, told  # three of $0.00028

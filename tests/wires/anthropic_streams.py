@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from vegakit.conversation import Finish, ModelChunk
 from vegakit.errors import ErrorClass, WorldError
-from vegakit.wires.anthropic import ANTHROPIC
+from vegakit.wires import ANTHROPIC
 
 
 class Recorded(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tests.wires.varied import Broken, ServedAsk
 from vegakit.records import to_json
-from vegakit.wires.serving import ServedReply, WireServer
+from vegakit.wires import ServedReply, WireServer
 
 
 class Loopback:

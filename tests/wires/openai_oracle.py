@@ -58,7 +58,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import ErrorClass
-from vegakit.wires.wire import AskForm, Wire
+from vegakit.wires import AskForm, Wire
 
 _FINISHES = {
     "stop": Finish.STOP,

@@ -38,9 +38,14 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, UserError
 from vegakit.records import to_json
-from vegakit.wires.anthropic import ANTHROPIC, ANTHROPIC_SERVER
-from vegakit.wires.serving import ServedCall, ServedReply
-from vegakit.wires.wire import AskForm, ModelFeatures
+from vegakit.wires import (
+    ANTHROPIC,
+    ANTHROPIC_SERVER,
+    AskForm,
+    ModelFeatures,
+    ServedCall,
+    ServedReply,
+)
 
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 

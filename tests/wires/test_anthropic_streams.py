@@ -42,8 +42,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass, WorldError
-from vegakit.wires.anthropic import ANTHROPIC
-from vegakit.wires.wire import UNREADABLE, AskForm
+from vegakit.wires import ANTHROPIC, UNREADABLE, AskForm
 
 whole_answers = [name for name, recorded in STREAMS.items() if recorded.finish]
 

@@ -17,14 +17,20 @@ from vegakit.conversation import (
     ToolResult,
 )
 from vegakit.records import to_json
-from vegakit.wires.bedrock import BEDROCK
-from vegakit.wires.bedrock_server import BEDROCK_SERVER
-from vegakit.wires.gemini import GEMINI, NO_SIGNATURE, VERTEX
-from vegakit.wires.gemini_server import GEMINI_SERVER
-from vegakit.wires.ollama import OLLAMA
-from vegakit.wires.ollama_server import OLLAMA_SERVER
-from vegakit.wires.serving import ServedCall, ServedReply
-from vegakit.wires.wire import AskForm, Wire
+from vegakit.wires import (
+    BEDROCK,
+    BEDROCK_SERVER,
+    GEMINI,
+    GEMINI_SERVER,
+    OLLAMA,
+    OLLAMA_SERVER,
+    VERTEX,
+    AskForm,
+    ServedCall,
+    ServedReply,
+    Wire,
+)
+from vegakit.wires.gemini import NO_SIGNATURE
 
 SECRET = b64encode(b"a signature").decode()
 GEMINI_ANSWER = {

@@ -45,9 +45,8 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, WorldError
 from vegakit.records import to_json
-from vegakit.wires.gemini import GEMINI, NO_SIGNATURE, VERTEX
-from vegakit.wires.gemini_server import GEMINI_SERVER
-from vegakit.wires.wire import AskForm, ModelFeatures
+from vegakit.wires import GEMINI, GEMINI_SERVER, VERTEX, AskForm, ModelFeatures
+from vegakit.wires.gemini import NO_SIGNATURE
 
 with warnings.catch_warnings():
     # Its sources have escapes in texts at which the compiler warns when they are compiled first.

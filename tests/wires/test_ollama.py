@@ -43,9 +43,7 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, UserError, WorldError
 from vegakit.records import to_json
-from vegakit.wires.ollama import OLLAMA
-from vegakit.wires.ollama_server import OLLAMA_SERVER
-from vegakit.wires.wire import AskForm, ModelFeatures
+from vegakit.wires import OLLAMA, OLLAMA_SERVER, AskForm, ModelFeatures
 
 BY_TOOL = AskForm(ModelFeatures(json_output=False))
 THOUGHT = Opaque("ollama", {"field": "thinking"})

@@ -29,8 +29,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass, WorldError
-from vegakit.wires.openai_chat import CHAT
-from vegakit.wires.wire import UNREADABLE, AskForm, ModelFeatures
+from vegakit.wires import CHAT, UNREADABLE, AskForm, ModelFeatures
 
 BY_TOOL = ModelFeatures(json_output=False)
 TOKENS = usage(19, 10, 16)

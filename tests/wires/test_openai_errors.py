@@ -22,12 +22,18 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass, WorldError
-from vegakit.testing.provider.script import Failure
-from vegakit.wires.openai_chat import CHAT
-from vegakit.wires.openai_responses import RESPONSES
-from vegakit.wires.openai_serving import CHAT_SERVER, RESPONSES_SERVER
-from vegakit.wires.serving import ServedCall, ServedReply, WireServer
-from vegakit.wires.wire import AskForm, Wire
+from vegakit.testing import Failure
+from vegakit.wires import (
+    CHAT,
+    CHAT_SERVER,
+    RESPONSES,
+    RESPONSES_SERVER,
+    AskForm,
+    ServedCall,
+    ServedReply,
+    Wire,
+    WireServer,
+)
 
 STATUSES = (400, 401, 402, 403, 404, 429, 500, 503, 529)
 MORE_STATUSES = (409, 413, 422, 502)

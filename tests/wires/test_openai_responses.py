@@ -42,8 +42,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass, WorldError
-from vegakit.wires.openai_responses import RESPONSES
-from vegakit.wires.wire import UNREADABLE, AskForm, ModelFeatures
+from vegakit.wires import RESPONSES, UNREADABLE, AskForm, ModelFeatures
 
 BY_TOOL = ModelFeatures(json_output=False)
 REASONS = ModelFeatures(temperature=False, reasons=True)
@@ -472,6 +471,17 @@ def test_words_of_an_item_that_was_never_told_are_kept() -> None:
     chunks, reply = read(Stream(content, "f"))
     assert joined(chunks) == [TextDelta('ab{"a": 1}')]
     assert reply.message.text == 'ab{"a": 1}'
+
+
+def test_raw_thoughts_are_kept_where_only_their_beginning_comes() -> None:
+    """Some servers send a thought whole when it begins, and no end of it."""
+    raw = [{"type": "reasoning_text", "text": "Let me see."}]
+    begun = event("response.output_item.added", output_index=0, item=thoughts(content=raw))
+    end = event("response.completed", response=response())
+    (thought,) = read(Stream((begun + end).encode()))[1].message.parts
+    assert isinstance(thought, Reasoning)
+    assert thought.opaque
+    assert thought.opaque.value["provider_details"] == {"raw_content": ["Let me see."]}
 
 
 def test_thoughts_are_sealed_by_the_event_that_ends_them() -> None:

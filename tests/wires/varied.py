@@ -28,8 +28,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import WorldError
-from vegakit.wires.serving import ServedCall, ServedReply
-from vegakit.wires.wire import UNREADABLE, AnswerReader, Wire
+from vegakit.wires import UNREADABLE, AnswerReader, ServedCall, ServedReply, Wire
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"

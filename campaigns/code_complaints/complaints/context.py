@@ -3,7 +3,7 @@ prompt cache that is lost on resume, so that everything is bought anew."""
 
 from campaigns.code_complaints.bench import Bench, Ran, Say, prefix_kept, shell
 from campaigns.code_complaints.trajectory import Faults, complaint
-from vegakit.testing.provider import Hang
+from vegakit.testing import Hang
 
 RULES = "Indent with tabs, and never touch the vendor folder."
 

@@ -3,7 +3,7 @@
 from campaigns.code_complaints.bench import Bench, Call, Say, read, shell, task
 from campaigns.code_complaints.trajectory import Faults, complaint
 from vegakit.conversation import Usage
-from vegakit.testing.provider import ProviderRequest
+from vegakit.testing import ProviderRequest
 
 DEAR = Usage(100_000, 30_000)
 """$0.75 at the prices of the bench."""

@@ -2,7 +2,7 @@
 
 from campaigns.code_complaints.bench import Bench, Say
 from campaigns.code_complaints.trajectory import Faults, complaint
-from vegakit.testing.provider import Failure
+from vegakit.testing import Failure
 
 
 @complaint(

@@ -8,13 +8,4 @@ Python in the runtime neither forks nor runs `preexec_fn`; the launcher is small
 
 from vegakit.lazy import lazy_exports
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from vegakit.child_process.children import ChildProcess as ChildProcess, Children as Children
-
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "children": "ChildProcess Children",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__spec__)

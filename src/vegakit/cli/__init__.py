@@ -3,6 +3,6 @@
 Commands are looked up in one table and imported when they are run, so that `vega --help` is quick.
 """
 
-from vegakit.cli.main import main, vesper
+from vegakit.cli.main import COMMANDS, main
 
-__all__ = ["main", "vesper"]
+__all__ = ["COMMANDS", "main"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.cli.look import money, one_line
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import InvalidRecordError
 from vegakit.money import to_usd
 from vegakit.ports import AuditEntry
@@ -40,15 +40,27 @@ def _parser() -> argparse.ArgumentParser:
         prog="vega audit", description="Verify an audit, or show its last entries."
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="verify | show")
-    verifying = actions.add_parser("verify", help="look whether any entry was changed")
-    verifying.add_argument("file", type=Path)
-    verifying.add_argument(
-        "--head", metavar="COUNT:HASH", help="as an earlier verify printed it: it must still fit"
+    actions.add_parser(
+        "verify",
+        help="look whether any entry was changed",
+        arguments=[
+            Argument("file", type=Path),
+            Argument(
+                "--head",
+                metavar="COUNT:HASH",
+                help="as an earlier verify printed it: it must still fit",
+            ),
+        ],
     )
-    showing = actions.add_parser("show", help="the last entries, the latest last")
-    showing.add_argument("file", type=Path)
-    showing.add_argument("--last", type=int, default=20, metavar="N", help="how many; 20")
-    showing.add_argument("--json", action="store_true", help="as lines of JSON, for programs")
+    actions.add_parser(
+        "show",
+        help="the last entries, the latest last",
+        arguments=[
+            Argument("file", type=Path),
+            Argument("--last", type=int, default=20, metavar="N", help="how many; 20"),
+            Argument("--json", action="store_true", help="as lines of JSON, for programs"),
+        ],
+    )
     return parser
 
 

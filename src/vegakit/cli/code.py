@@ -23,10 +23,10 @@ from msgspec.json import encode
 
 from vegakit.cli.code_doors import is_open, open_session, serve_door
 from vegakit.cli.look import ERROR_NAME, Sign, Tone, count, look_of, middle, one_line, tell_error
-from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.main import Argument, CommandParser, amount, declare, silence
 from vegakit.cli.sessions import add_session_options, is_shown, show_sessions
-from vegakit.concurrency import cancel_on_sigint, cancel_on_sigterm
-from vegakit.config import CutOffTools, load, parse_duration_ms, resume_target
+from vegakit.concurrency import cancel_on_end, cancel_on_sigint
+from vegakit.config import CutOffTools, load, parse_duration_ms, take_resume
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
 from vegakit.host import NO_PRICE
@@ -63,6 +63,11 @@ EXIT_STATUS = {
     EndReason.INTERRUPTED: 128 + signal.SIGINT,
 }
 """2 is wrong usage, as everywhere; 128 and more is a signal: 143 for SIGTERM."""
+_ENDED_BY = {
+    signal.SIGINT: "interrupted (Ctrl-C, SIGINT)",
+    signal.SIGTERM: "terminated (SIGTERM)",
+    signal.SIGHUP: "terminated (the terminal was closed, SIGHUP)",
+}
 _STOPPED = {EndReason.BUDGET, EndReason.LOOP, EndReason.INTERRUPTED}
 """What somebody wanted, and no fault."""
 _UNANSWERED = {one.__name__ for one in (AgentFailed, CircuitOpen, RateLimited)}
@@ -140,77 +145,91 @@ def _parser() -> argparse.ArgumentParser:
         prog="vega code",
         description="Have a coding agent work in this folder. It spends no more than its budget, "
         "writes nothing outside of the folder, and goes on after a kill.",
-    )
-    parser.add_argument("-p", "--prompt", metavar="PROMPT", help="what to do")
-    parser.add_argument(
-        "--image",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="an image that goes with the prompt; may be given again",
-    )
-    parser.add_argument("--model", default="", help="the model; smart if not given")
-    parser.add_argument(
-        "--budget",
-        type=_budget,
-        metavar="'$1'",
-        help="the most that the session may spend in all its turns, those before, too; '+$1' adds "
-        "to what one that goes on has",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=[str(mode) for mode in SageMode],
-        help="plan only reads, ask asks before each write and command, auto does not",
-    )
-    parser.add_argument(
-        "--programs",
-        action="store_true",
-        help="let the agent of a new session write programs and run them",
-    )
-    parser.add_argument(
-        "--nodes",
-        type=_folder,
-        metavar="FOLDER",
-        help="let the agent of a new session call the nodes of this folder of the workspace",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=_tokens,
-        metavar="N",
-        help="the most tokens of one answer; 8000, or what the session has",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_silence,
-        metavar="5m",
-        help="how long the model may say nothing before it is asked again; 5m",
-    )
-    parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
-    parser.add_argument(
-        "--worktree",
-        nargs="?",
-        const="",
-        metavar="NAME",
-        help="work in a worktree of this repository, with a branch of its own; made if there is "
-        "none, a new one without a name",
+        arguments=[
+            Argument("-p", "--prompt", metavar="PROMPT", help="what to do"),
+            Argument(
+                "--image",
+                action="append",
+                default=[],
+                metavar="FILE",
+                help="an image that goes with the prompt; may be given again",
+            ),
+            Argument("--model", default="", help="the model; smart if not given"),
+            Argument(
+                "--budget",
+                type=_budget,
+                metavar="'$1'",
+                help="the most that the session may spend in all its turns, those before, too; "
+                "'+$1' adds "
+                "to what one that goes on has",
+            ),
+            Argument(
+                "--mode",
+                choices=[str(mode) for mode in SageMode],
+                help="plan only reads, ask asks before each write and command, auto does not",
+            ),
+            Argument(
+                "--programs",
+                action="store_true",
+                help="let the agent of a new session write programs and run them",
+            ),
+            Argument(
+                "--nodes",
+                type=_folder,
+                metavar="FOLDER",
+                help="let the agent of a new session call the nodes of this folder of the "
+                "workspace",
+            ),
+            Argument(
+                "--max-tokens",
+                type=_tokens,
+                metavar="N",
+                help="the most tokens of one answer; 8000, or what the session has",
+            ),
+            Argument(
+                "--timeout",
+                type=_silence,
+                metavar="5m",
+                help="how long the model may say nothing before it is asked again; 5m",
+            ),
+            Argument("--session", default="", metavar="NAME", help="a name for the new session"),
+            Argument(
+                "--worktree",
+                nargs="?",
+                const="",
+                metavar="NAME",
+                help="work in a worktree of this repository, with a branch of its own; made if "
+                "there is "
+                "none, a new one without a name",
+            ),
+        ],
     )
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
-        "--resume",
-        nargs="?",
-        const="",
-        metavar="SESSION",
-        help="go on with a session by its name or run; the last of this folder",
-    )
-    again.add_argument(
-        "--continue", dest="resume", action="store_const", const="", help="go on with the last"
-    )
-    again.add_argument(
-        "--fork",
-        nargs="?",
-        const="",
-        metavar="SESSION",
-        help="begin a session with the conversation of another, which stays as it is",
+    declare(
+        again,
+        [
+            Argument(
+                "--resume",
+                nargs="?",
+                const="",
+                metavar="SESSION",
+                help="go on with a session by its name or run; the last of this folder",
+            ),
+            Argument(
+                "--continue",
+                dest="resume",
+                action="store_const",
+                const="",
+                help="go on with the last",
+            ),
+            Argument(
+                "--fork",
+                nargs="?",
+                const="",
+                metavar="SESSION",
+                help="begin a session with the conversation of another, which stays as it is",
+            ),
+        ],
     )
     add_session_options(again.add_argument)
     parser.add_argument("--json", action="store_true", help="every event as a line of JSON")
@@ -260,7 +279,7 @@ def _tokens(text: str) -> int:
 def _take_up(chosen: argparse.Namespace) -> None:
     """Go on with a session if `vega resume` has started this command again. Its first prompt is
     kept, so that of the command line is not said a second time."""
-    which = resume_target()
+    which = take_resume()
     if which is not None and which.run:
         chosen.resume, chosen.prompt, chosen.session = which.run, None, ""
         chosen.budget, chosen.fork, chosen.image, chosen.max_tokens = None, None, [], None
@@ -286,12 +305,12 @@ class _Work:
         self._max_tokens = 0
         self._budget, self._spent = "", 0.0
         self._ending: SageEnd | None = None
-        self._is_terminated = False
+        self._ended_by = signal.SIGINT
         self._said: list[str] = []
 
     async def go(self) -> int:
         if threading.current_thread() is threading.main_thread():
-            cancel_on_sigterm(self._on_sigterm)
+            cancel_on_end(self._on_signal)
             cancel_on_sigint(self._on_second_interrupt)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
@@ -502,17 +521,20 @@ class _Work:
         every other end."""
         if self._ending is None or self._ending.reason is not EndReason.INTERRUPTED:
             self._ending = SageEnd(EndReason.INTERRUPTED, message=self._signal)
-        if self._chosen.json:
-            print(event_line(self._ending), flush=True)
-        self._ended(self._ending)
-        return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
+        try:
+            if self._chosen.json:
+                print(event_line(self._ending), flush=True)
+            self._ended(self._ending)
+        except OSError:  # the terminal is closed
+            silence()
+        return 128 + self._ended_by
 
     @property
     def _signal(self) -> str:
-        return "terminated (SIGTERM)" if self._is_terminated else "interrupted (Ctrl-C, SIGINT)"
+        return _ENDED_BY[self._ended_by]
 
-    def _on_sigterm(self) -> None:
-        self._is_terminated = True
+    def _on_signal(self, number: signal.Signals) -> None:
+        self._ended_by = number
 
     def _on_second_interrupt(self) -> None:
         """Say how to go on. It comes between any two steps, also of a print, so that it writes past

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vegakit.cli.look import look_of
+from vegakit.concurrency import end_signals
 from vegakit.errors import UserError
 
 _NOT_WITH: Final = {
@@ -67,7 +68,8 @@ async def _until_stopped(serving: Coroutine[Any, Any, None]) -> None:
     """Serve until the client hangs up or a signal comes: both cut off what is under way, and a
     session goes on with it."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(serving)
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in end_signals():
+        loop.add_signal_handler(number, task.cancel)
     await task
 
 

@@ -5,7 +5,6 @@ They must start quickly, so this module loads no runtime, and each command impor
 needs when it runs.
 """
 
-import argparse
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from vegakit.cli.look import (
     print_json,
     tell_error,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Module, as_json, render
 from vegakit.sdk import (
@@ -165,7 +164,14 @@ def tally(found: Sequence[Diagnostic], files: int) -> str:
 
 def check_command(arguments: Sequence[str]) -> int:
     """Run `vega check`."""
-    chosen = _check_parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega check",
+        description="Find all that is wrong with programs before they run: names, types, rights.",
+        arguments=[
+            Argument("files", nargs="+", type=Path, metavar="FILE|FOLDER"),
+            Argument("--json", action="store_true", help="for machines, with suggested edits"),
+        ],
+    ).parse_args(arguments)
     found: dict[Path, CheckedSource] = {}
     unread: list[UserError] = []
     for path in programs_at(chosen.files):
@@ -190,16 +196,6 @@ def check_command(arguments: Sequence[str]) -> int:
     return 1 if unread or not all(one.is_sound for one in found.values()) else 0
 
 
-def _check_parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega check",
-        description="Find all that is wrong with programs before they run: names, types, rights.",
-    )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE|FOLDER")
-    parser.add_argument("--json", action="store_true", help="for machines, with suggested edits")
-    return parser
-
-
 def _tell(path: Path, one: CheckedSource) -> None:
     show(one)
     if one.is_sound and one.checked is not None:
@@ -215,10 +211,14 @@ def _tell(path: Path, one: CheckedSource) -> None:
 
 def build_command(arguments: Sequence[str]) -> int:
     """Run `vega build`."""
-    parser = CommandParser(prog="vega build", description="Compile a program.")
-    parser.add_argument("file", type=Path, metavar="FILE.vega")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.vgb")
-    chosen = parser.parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega build",
+        description="Compile a program.",
+        arguments=[
+            Argument("file", type=Path, metavar="FILE.vega"),
+            Argument("-o", "--output", type=Path, metavar="FILE.vgb"),
+        ],
+    ).parse_args(arguments)
     from vegakit.lang import to_vgb
     from vegakit.tools import write_output
 
@@ -236,8 +236,11 @@ def build_command(arguments: Sequence[str]) -> int:
 
 def disasm_command(arguments: Sequence[str]) -> int:
     """Run `vega disasm`."""
-    parser = CommandParser(prog="vega disasm", description="Show a program's bytecode.")
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser = CommandParser(
+        prog="vega disasm",
+        description="Show a program's bytecode.",
+        arguments=[Argument("file", type=Path, metavar="FILE")],
+    )
     made = compiled_at(parser.parse_args(arguments).file)
     if made is None:
         return 1
@@ -252,7 +255,19 @@ def disasm_command(arguments: Sequence[str]) -> int:
 
 def fmt_command(arguments: Sequence[str]) -> int:
     """A file that cannot be parsed is shown, and left as it is; the others are formatted."""
-    chosen = _fmt_parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega fmt",
+        description="Format programs, in place.",
+        arguments=[
+            Argument("files", nargs="+", type=Path, metavar="FILE|FOLDER"),
+            Argument("--check", action="store_true", help="change nothing; say what would be"),
+            Argument(
+                "--to",
+                choices=("vega", "python"),
+                help="print it in the other language; change nothing",
+            ),
+        ],
+    ).parse_args(arguments)
     if chosen.to is not None:
         return _translate(chosen.files, chosen.to)
     # Python in a folder is formatted by ruff; it is refused where it is named.
@@ -266,16 +281,6 @@ def fmt_command(arguments: Sequence[str]) -> int:
         print(f"type: vega fmt {' '.join(map(str, changed))}", file=sys.stderr)
     faulty = any(is_changed is None for _, is_changed in looked)
     return 1 if faulty or (chosen.check and changed) else 0
-
-
-def _fmt_parser() -> argparse.ArgumentParser:
-    parser = CommandParser(prog="vega fmt", description="Format programs, in place.")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE|FOLDER")
-    parser.add_argument("--check", action="store_true", help="change nothing; say what would be")
-    parser.add_argument(
-        "--to", choices=("vega", "python"), help="print it in the other language; change nothing"
-    )
-    return parser
 
 
 def _translate(paths: Sequence[Path], to: str) -> int:
@@ -343,7 +348,10 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
 
 def lsp_command(arguments: Sequence[str]) -> int:
     """Run `vega lsp`."""
-    _lsp_parser().parse_args(arguments)
+    CommandParser(
+        prog="vega lsp",
+        description="A language server on stdin and stdout: set it as the server for .vega files.",
+    ).parse_args(arguments)
     if find_spec("pygls") is None:
         raise UserError("an editor is served with an extra; type: pip install 'vegakit[lsp]'")
     from vegakit.cli.lsp_server import serve
@@ -352,24 +360,18 @@ def lsp_command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _lsp_parser() -> argparse.ArgumentParser:
-    return CommandParser(
-        prog="vega lsp",
-        description="A language server on stdin and stdout: set it as the server for .vega files.",
-    )
-
-
 # `vega card`: the language on one page, to be put in front of a model.
 
 
 def card_command(arguments: Sequence[str]) -> int:
     """Run `vega card`."""
-    parser = CommandParser(
+    chosen = CommandParser(
         prog="vega card",
         description="Print all that a model needs to write programs, in at most 2,000 tokens.",
-    )
-    parser.add_argument("--python", action="store_true", help="for programs written in Python")
-    chosen = parser.parse_args(arguments)
+        arguments=[
+            Argument("--python", action="store_true", help="for programs written in Python")
+        ],
+    ).parse_args(arguments)
     from vegakit.lang import card
 
     print(card("python" if chosen.python else "vega"), end="")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 
-from vegakit.cli.main import COMMANDS, CommandParser, version_line
+from vegakit.cli.main import COMMANDS, Argument, CommandParser, version_line
 
 SHELLS = ("bash", "zsh", "fish")
 _FLAG = re.compile(r"^\s{2,}(?:-\w,? ?(?:\S+, )?)?(--[\w-]+)", re.MULTILINE)
@@ -18,8 +18,9 @@ _FLAG = re.compile(r"^\s{2,}(?:-\w,? ?(?:\S+, )?)?(--[\w-]+)", re.MULTILINE)
 
 def version_command(arguments: Sequence[str]) -> int:
     """Run `vega version`."""
-    parser = CommandParser(prog="vega version", description="Say which version this is.")
-    parser.parse_args(arguments)
+    CommandParser(prog="vega version", description="Say which version this is.").parse_args(
+        arguments
+    )
     print(version_line())
     return 0
 
@@ -31,8 +32,8 @@ def completion_command(arguments: Sequence[str]) -> int:
         description="Print a script that completes commands and their flags. For bash, add to "
         "~/.bashrc: source <(vega completion bash). For zsh, to ~/.zshrc: source <(vega completion "
         "zsh). For fish: vega completion fish > ~/.config/fish/completions/vega.fish",
+        arguments=[Argument("shell", choices=SHELLS)],
     )
-    parser.add_argument("shell", choices=SHELLS)
     made = {"bash": _bash, "zsh": _zsh, "fish": _fish}[parser.parse_args(arguments).shell]
     print(made({name: flags_of(name) for name in COMMANDS}), end="")
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, print_json, table
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, Argument, CommandParser
 from vegakit.config import (
     SettingRow,
     config_schema,
@@ -63,16 +63,17 @@ def _does(path: Path, names: Sequence[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
-        prog="vega config", description="Show the settings and where each of them came from."
+        prog="vega config",
+        description="Show the settings and where each of them came from.",
+        arguments=[JSON],
     )
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     actions = parser.add_subparsers(dest="action", metavar="[trust | schema]")
-    trusting = actions.add_parser(
+    actions.add_parser(
         "trust",
         help="trust a project's vega.toml, a program in Python, what in .vega extends vega code, "
         "or a file of another user, as it is now; or another user's folder",
+        arguments=[Argument("file", nargs="?", type=Path, help="the nearest one if not given")],
     )
-    trusting.add_argument("file", nargs="?", type=Path, help="the nearest one if not given")
     actions.add_parser("schema", help="print the JSON Schema of vega.toml")
     return parser
 

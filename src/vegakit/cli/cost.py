@@ -57,8 +57,8 @@ from vegakit.cli.recorded_cost import (
 )
 from vegakit.cli.runs import journal_of_user
 from vegakit.config import Settings, load
-from vegakit.errors import SettingsError, UserError
-from vegakit.host import USER_SCOPE, place_of, scope_of_agent
+from vegakit.errors import SettingsError, StoreError, UserError
+from vegakit.host import place_of, scope_of_agent
 from vegakit.ids import ScopeId
 from vegakit.lang import (
     AgentSpec,
@@ -72,13 +72,15 @@ from vegakit.lang import (
     arguments_of,
     check_program,
     in_order,
+    kill_cost,
     main_params,
     manifest_of,
     quote,
 )
 from vegakit.money import Dollars, Money, Period, dollars, format_money, to_usd
-from vegakit.policy import OnExceed, ScopeRule, WindowRule
+from vegakit.policy import EVERYBODY, OnExceed, ScopeRule
 from vegakit.ports import Model, tokenizer_of
+from vegakit.program import DEFAULT_WINDOW
 from vegakit.providers import (
     InputCounting,
     ProviderAccess,
@@ -249,8 +251,13 @@ def known_run(
 
 
 def _allowance(rule: ScopeRule) -> str:
-    period = f"/{rule.window.period}" if rule.window else ""
+    period = f"/{rule.period}" if rule.period else ""
     return f"{Dollars.of_nanos(rule.cap or 0)}".removesuffix(".00") + period
+
+
+def window_of(settings: Settings) -> int:
+    """Return how many calls a program may begin before it comes to them."""
+    return DEFAULT_WINDOW if settings.lookahead is None else settings.lookahead
 
 
 class _Cost:
@@ -270,12 +277,13 @@ class _Cost:
         is_told = any(one.is_refused for one in self.quoted.lines)
         if self.refused is None and self._budget and not (self.quoted.calls or is_told):
             self._refuse_what_never_fits(self._budget)
+        self._kill = kill_cost(checked, self.quoted, window_of(settings))
         self._left = self._left_in_periods(settings, place)
         self._journal = _journal(chosen)
         runs = list[RunSummary]()
         try:
             runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
-        except UserError:
+        except (UserError, StoreError):
             # The usual file may hold a ledger only, of somebody who has never run a program.
             if chosen.journal is not None:
                 raise
@@ -293,15 +301,13 @@ class _Cost:
         own = self._ceiling
         shared, said = dict[ScopeId, ScopeRule](), dict[ScopeId, str]()
         if rule is not None:
-            shared[USER_SCOPE], said[USER_SCOPE] = rule, f"your budget of {_allowance(rule)}"
-        if own is not None and own.window is not None and own != rule:
+            shared[EVERYBODY], said[EVERYBODY] = rule, f"your budget of {_allowance(rule)}"
+        if own is not None and own.period is not None and own != rule:
             scope = ScopeId("runtime:default")
             shared[scope], said[scope] = own, f"your budget of {_allowance(own)}"
         for spec in self._book.periods.values():
             scope = scope_of_agent("default", f"{place}/{spec.name}")
-            shared[scope] = ScopeRule(
-                Money(spec.budget or 0), window=WindowRule(Period(spec.period))
-            )
+            shared[scope] = ScopeRule(Money(spec.budget or 0), period=Period(spec.period))
             said[scope] = f"the {spec.allowance} of {spec.name} in all runs"
         return {said[scope]: left for scope, left in left_in_period(settings, shared).items()}
 
@@ -349,12 +355,15 @@ class _Cost:
         """Return the cap of the settings, where that refuses what goes beyond it, and is not for
         each day anew."""
         rule = self._ceiling
-        if rule is None or rule.window is not None or rule.on_exceed not in _HOLDS:
+        if rule is None or rule.period is not None or rule.on_exceed not in _HOLDS:
             return None
         return rule.cap
 
     def told(self, name: str, look: Look) -> str:
-        lines = [render_quote(self.quoted, name, look, self._typical)]
+        total = self.quoted.total
+        is_capped = total is None or total == self.cap  # then a kill adds nothing
+        kill = None if is_capped else self._kill
+        lines = [render_quote(self.quoted, name, look, self._typical, kill)]
         lines += look.marked(Sign.HELD, Tone.ASK, self.refused) if self.refused else []
         if self.cap is not None and self.quoted.total == self.cap:
             lines.append(f"the budget of your settings caps it: {money(self.cap)}")
@@ -377,6 +386,7 @@ class _Cost:
 
     def as_json(self) -> dict[str, Any]:
         page = _as_json(self.quoted) | {"always_refused": self.refused is not None}
+        page["each_kill_usd"] = to_usd(self._kill)
         page["manifest"] = to_builtins(manifest_of(self._checked))
         if (one := self._typical) is not None:
             page["recorded"] = {
@@ -438,13 +448,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def render_quote(
-    quoted: Quote, name: str, look: Look = PIPE, recorded: TypicalCost | None = None
+    quoted: Quote,
+    name: str,
+    look: Look = PIPE,
+    recorded: TypicalCost | None = None,
+    kill: int | None = None,
 ) -> str:
     """Return a quote for people. What recorded runs came to stands beside what is typical: they may
     have had other arguments, and `vega run` says the same as this."""
     lines = [_summary(quoted, name, look), *_typical(quoted, look)]
     if recorded is not None:
         lines += look.fold(render_typical_cost(recorded), "  ", "  ")
+    if kill:
+        lines += look.fold(f"each kill may add at most {_amount(kill)}", "  ", "  ")
     if quoted.lines:
         lines += ["", _table(quoted, name, look)]
     if quoted.unbounded:

@@ -283,11 +283,11 @@ def left_in_period(settings: Settings, budgets: ScopeRules) -> dict[ScopeId, int
     async def used() -> list[int]:
         ledger = open_ledger(place)
         try:
-            found = [await ledger.scope(scope, SteadyClock().now()) for scope in budgets]
+            now = SteadyClock().now()
+            counted = [await ledger.counter(s, rule.period, now) for s, rule in budgets.items()]
         finally:
             await ledger.aclose()
-        counted = zip(found, budgets.values(), strict=True)
-        return [0 if scope is None else scope.used_by(rule) for scope, rule in counted]
+        return [counter.used for counter in counted]
 
     spent = zip(budgets.items(), asyncio.run(used()), strict=True)
     return {scope: max(0, (rule.cap or 0) - amount) for (scope, rule), amount in spent}

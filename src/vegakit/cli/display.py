@@ -28,7 +28,7 @@ from vegakit.cli.look import (
     one_line,
     table,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.control import (
     OPERATIONS,
     Health,
@@ -40,19 +40,26 @@ from vegakit.control import (
 from vegakit.money import Money
 
 
-def command_parser(verb: str, more: str = "", at: str = "") -> argparse.ArgumentParser:
+def command_parser(
+    verb: str, more: str = "", at: str = "", arguments: Sequence[Argument] = ()
+) -> CommandParser:
     """Return the parser of a command on a running runtime. An operation of the control table is
     described by its row, and `more` is added; `at` is where else it may be used."""
     row = OPERATIONS.get(verb)
     description = more if row is None else f"{row.description} {more}".rstrip()
-    parser = CommandParser(prog=f"vega {verb}", description=description)
-    parser.add_argument(
-        "--at",
-        metavar="RUNTIME",
-        type=partial(_place, takes_kernel=at == AT_KERNEL),
-        help=f"its name, its OS pid or its socket; not needed if only one runs{at}",
+    return CommandParser(
+        prog=f"vega {verb}",
+        description=description,
+        arguments=[
+            Argument(
+                "--at",
+                metavar="RUNTIME",
+                type=partial(_place, takes_kernel=at == AT_KERNEL),
+                help=f"its name, its OS pid or its socket; not needed if only one runs{at}",
+            ),
+            *arguments,
+        ],
     )
-    return parser
 
 
 AT_KERNEL = "; or the URL of a kernel, with your token in VEGA_TOKEN"

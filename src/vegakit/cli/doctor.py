@@ -25,7 +25,7 @@ from vegakit.cli.look import (
     print_json,
     table,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, CommandParser
 from vegakit.cli.models import price_age
 from vegakit.config import (
     EnvironmentKey,
@@ -64,13 +64,12 @@ class Finding(Struct, frozen=True):
 
 def doctor_command(arguments: Sequence[str]) -> int:
     """Run `vega doctor`. It fails if no provider can be asked."""
-    parser = CommandParser(
+    chosen = CommandParser(
         prog="vega doctor",
         description="Say which providers have a key, which extras are installed, how old the "
         "prices are, and what to type for the rest. Asks no provider, and shows no key.",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    chosen = parser.parse_args(arguments)
+        arguments=[JSON],
+    ).parse_args(arguments)
     settings = load()
     check_provider_tables(settings)
     providers = [provider_finding(settings, provider) for provider in provider_names()]

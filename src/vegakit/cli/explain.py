@@ -11,7 +11,7 @@ from vegakit.cli.compiler import checked_at, render_kept_python, show
 from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.cli.look import PIPE, Look, look_of, one_line, print_json
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser, declare
 from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
 from vegakit.sdk import CheckedSource
 from vegakit.tools import write_output
@@ -54,12 +54,17 @@ def _parser() -> argparse.ArgumentParser:
         prog="vega explain",
         description="Show what a program will do at once, what waits for what and why, and all "
         "that it may ask, call and touch. Needs no key and asks no model.",
+        arguments=[Argument("file", type=Path, metavar="FILE.vega")],
     )
-    parser.add_argument("file", type=Path, metavar="FILE.vega")
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--svg", type=Path, metavar="FILE.svg", help="draw it into this file")
-    way.add_argument("--dot", action="store_true", help="for Graphviz")
-    way.add_argument("--json", action="store_true", help="for machines")
+    declare(
+        way,
+        [
+            Argument("--svg", type=Path, metavar="FILE.svg", help="draw it into this file"),
+            Argument("--dot", action="store_true", help="for Graphviz"),
+            Argument("--json", action="store_true", help="for machines"),
+        ],
+    )
     return parser
 
 

@@ -5,7 +5,6 @@ Its model answers from a file until a line of `vega.toml` names a real one, so a
 answer, a quote, a journal and a green test before there is anything to pay for.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vegakit.cli.look import print_json
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import UserError
 
 _SETTINGS = """\
@@ -198,7 +197,15 @@ _NEXT = {
 
 def init_command(arguments: Sequence[str]) -> int:
     """Run `vega init`."""
-    chosen = _parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega init",
+        description="Begin a project that runs without a key: an agent with a tool, a program, "
+        "tests of both, settings, and a workflow for CI. Nothing is overwritten.",
+        arguments=[
+            Argument("folder", nargs="?", default=".", help="made if it is not there; here"),
+            Argument("--json", action="store_true", help="what was written, as JSON"),
+        ],
+    ).parse_args(arguments)
     folder = Path(chosen.folder)
     _check_free(folder)
     for name, made in FILES.items():
@@ -221,17 +228,6 @@ def init_command(arguments: Sequence[str]) -> int:
     for line in _account(folder):
         sys.stdout.write(f"{line}\n")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega init",
-        description="Begin a project that runs without a key: an agent with a tool, a program, "
-        "tests of both, settings, and a workflow for CI. Nothing is overwritten.",
-    )
-    parser.add_argument("folder", nargs="?", default=".", help="made if it is not there; here")
-    parser.add_argument("--json", action="store_true", help="what was written, as JSON")
-    return parser
 
 
 def _check_free(folder: Path) -> None:

@@ -590,11 +590,6 @@ class LivePlace:
             self._drawn = 0
 
 
-def without_codes(text: str) -> str:
-    """Return text without its escape codes."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-
-
 def narrower(look: Look, by: int) -> Look:
     """Return the look of a part of the screen."""
     return look if look.width is None else replace(look, width=max(20, look.width - by))

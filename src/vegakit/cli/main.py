@@ -9,14 +9,15 @@ import errno
 import gc
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from vegakit.errors import UserError, did_you_mean
+from vegakit.errors import StoreError, UserError, did_you_mean
 
 
 class CommandRow(NamedTuple):
@@ -235,8 +236,8 @@ COMMANDS = {
 MOST_USED = ("run", "cost", "trace", "top", "answer")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command, and return its status."""
+def main(argv: Sequence[str] | None = None, on_loaded: Callable[[], object] = lambda: None) -> int:
+    """Run a command, and return its status. `on_loaded` is called when its modules are imported."""
     arguments = sys.argv[1:] if argv is None else [*argv]
     if not arguments or arguments[0] not in COMMANDS:
         return _help(arguments)
@@ -247,14 +248,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         words = _without_look(arguments[1:])
         module = _loaded(COMMANDS[arguments[0]].module)
+        on_loaded()
         status: int = getattr(module, f"{arguments[0]}_command")(words)
-        sys.stdout.flush()
-    except UserError as error:
+        print(end="", flush=True)  # stdout is None if the caller closed it
+    except (UserError, StoreError) as error:
         look.tell_error(error)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
         silence()
-        return 1
+        return 128 + signal.SIGPIPE
     except OSError as error:
         if error.errno not in _FULL:
             raise
@@ -271,11 +275,6 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """What a disk says that takes nothing more."""
 
 
-def vesper() -> int:
-    """Run `vesper`, which is `vega node` by another name."""
-    return main(["node", *sys.argv[1:]])
-
-
 def _loaded(name: str) -> ModuleType:
     """Return the module of a command. Nothing that is loaded is ever garbage, and to look for some
     meanwhile is a tenth of the start."""
@@ -288,18 +287,46 @@ def _loaded(name: str) -> ModuleType:
             gc.enable()
 
 
-class CommandParser(argparse.ArgumentParser):
-    """The arguments of a command. What is wrong with them is told as any other error: what it is,
-    what was probably meant, and what to type; the status is 2, that of wrong usage."""
+class Argument:
+    """An argument of a command: its names and settings, as `add_argument` takes them."""
 
-    _given: Sequence[str] = ()
+    def __init__(self, *names: str, **settings: Any) -> None:  # noqa: ANN401
+        self.names = names
+        self.settings = settings
+
+
+JSON = Argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def declare(parser: Any, arguments: Iterable[Argument]) -> None:  # noqa: ANN401  (also of a group)
+    """Add arguments to a parser, or to a group of one."""
+    for each in arguments:
+        parser.add_argument(*each.names, **each.settings)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The arguments of a command. A wrong argument ends the command with status 2. The error names
+    the argument, the closest known one, and the command to type."""
+
+    def __init__(
+        self,
+        *,
+        arguments: Iterable[Argument] = (),
+        run: object = None,
+        **settings: Any,  # noqa: ANN401  (as of argparse)
+    ) -> None:
+        super().__init__(**settings)
+        self._given: Sequence[str] = ()
+        declare(self, arguments)
+        if run is not None:
+            self.set_defaults(run=run)
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         args: Any = None,  # noqa: ANN401  (as of argparse)
         namespace: Any = None,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """Remember what was given, for what is said of it."""
+        """Keep the arguments, which errors quote."""
         self._given = [*(sys.argv[1:] if args is None else args)]
         return super().parse_known_args(args, namespace)
 
@@ -349,6 +376,19 @@ class CommandParser(argparse.ArgumentParser):
         return f"type: {row.example}" if row else ""
 
 
+def add_action(
+    actions: Any,  # noqa: ANN401  (argparse has no public name for it)
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    line: str,
+    arguments: Iterable[Argument],
+) -> CommandParser:
+    """Add an action to a command. It takes `--json`, as all of them do."""
+    return actions.add_parser(
+        name, help=line, description=line, arguments=[JSON, *arguments], run=run
+    )
+
+
 def amount(text: str) -> str:
     """Check an option whose value is money, and return it as it was written."""
     from vegakit.money import dollars
@@ -382,8 +422,13 @@ def _without_look(arguments: list[str]) -> list[str]:
 
 def silence() -> None:
     """Send what could not be written nowhere, so that it is not tried again when the interpreter
-    ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    ends; of stderr where that is away, too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(nowhere, sys.stderr.fileno())
 
 
 def _help(arguments: list[str]) -> int:

@@ -16,8 +16,9 @@ from typing import Any
 from msgspec import structs
 
 from vegakit.cli.look import one_line
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser, declare
 from vegakit.cli.serve import serve_command
+from vegakit.concurrency import end_signals
 from vegakit.config import Settings, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
 from vegakit.money import Money, dollars, format_money
@@ -53,24 +54,36 @@ _GRANTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vega mcp serve`."""
-    parser.add_argument("--root", type=Path, help="the project's folder; without it, as by .git")
-    parser.add_argument("--budget", metavar="'$1'", help="for all runs together; as in vega.toml")
-    parser.add_argument("--model", help="for all agents; scripted:FILE needs no key")
+    declare(
+        parser,
+        [
+            Argument("--root", type=Path, help="the project's folder; without it, as by .git"),
+            Argument("--budget", metavar="'$1'", help="for all runs together; as in vega.toml"),
+            Argument("--model", help="for all agents; scripted:FILE needs no key"),
+        ],
+    )
     for name, (flag, what, says) in _GRANTS.items():
         parser.add_argument(flag, dest=name, action="append", default=[], metavar=what, help=says)
-    parser.add_argument("--may-ask-people", action="store_true", help="see vega interrupts")
-    parser.add_argument(
-        "--all-runtimes", action="store_true", help="ps and kill reach all runtimes of yours"
+    declare(
+        parser,
+        [
+            Argument("--may-ask-people", action="store_true", help="see vega interrupts"),
+            Argument(
+                "--all-runtimes",
+                action="store_true",
+                help="ps and kill reach all runtimes of yours",
+            ),
+            Argument("--http", metavar="HOST:PORT", help="over HTTP, with a token, not stdio"),
+            Argument(
+                "--idle",
+                type=_duration_s,
+                default="30m",
+                metavar="30m",
+                help="over HTTP, end a client's session after so long without a request",
+            ),
+            Argument("--remote", metavar="NAME", default="", help="beyond this machine, by name"),
+        ],
     )
-    parser.add_argument("--http", metavar="HOST:PORT", help="over HTTP, with a token, not stdio")
-    parser.add_argument(
-        "--idle",
-        type=_duration_s,
-        default="30m",
-        metavar="30m",
-        help="over HTTP, end a client's session after so long without a request",
-    )
-    parser.add_argument("--remote", metavar="NAME", default="", help="beyond this machine, by name")
 
 
 def _duration_s(text: str) -> float:
@@ -172,7 +185,7 @@ async def _while_served(
 
 async def _stopped() -> None:
     asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGINT, *end_signals()):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
     await asked.wait()
 
@@ -219,12 +232,15 @@ def _parser() -> argparse.ArgumentParser:
     add_arguments(serving)
     actions.add_parser("kernel", help="short for: vega serve --doors mcp", add_help=False)
     actions.add_parser("list", help="the servers of vega.toml, and what was accepted of each")
-    accepting = actions.add_parser(
-        "accept", help="look at what a server offers now, and accept it or not"
-    )
-    accepting.add_argument("name", help="of a server in vega.toml")
-    accepting.add_argument(
-        "--digest", help="accept without asking, if this is what it offers: for programs"
+    actions.add_parser(
+        "accept",
+        help="look at what a server offers now, and accept it or not",
+        arguments=[
+            Argument("name", help="of a server in vega.toml"),
+            Argument(
+                "--digest", help="accept without asking, if this is what it offers: for programs"
+            ),
+        ],
     )
     return parser
 

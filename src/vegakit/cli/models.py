@@ -4,7 +4,6 @@ No provider's library is loaded and nothing is asked: prices are those of the ta
 Vega, and those that the settings write, which go first.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, one_line, print_json, table
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, Argument, CommandParser
 from vegakit.config import Settings, explain, load
 from vegakit.errors import SettingsError, UserError, did_you_mean
 from vegakit.money import Money, format_money, to_usd
@@ -60,7 +59,15 @@ class KnownModel(Struct, frozen=True):
 
 def models_command(arguments: Sequence[str]) -> int:
     """Run `vega models`."""
-    chosen = _parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega models",
+        description="List the models that are known by name: dollars per million tokens, and how "
+        "many tokens they read at once. Asks nobody. What vega.toml says of a price goes first.",
+        arguments=[
+            Argument("--provider", metavar="NAME", help="of this provider only"),
+            JSON,
+        ],
+    ).parse_args(arguments)
     settings, today = load(), datetime.now(tz=UTC).date()
     check_provider_tables(settings)
     models = list(priced_models(settings, _providers(chosen.provider)))
@@ -71,17 +78,6 @@ def models_command(arguments: Sequence[str]) -> int:
         print(render_models(models, look))
         print("\n" + "\n".join(look.fold(price_age(today))))
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega models",
-        description="List the models that are known by name: dollars per million tokens, and how "
-        "many tokens they read at once. Asks nobody. What vega.toml says of a price goes first.",
-    )
-    parser.add_argument("--provider", metavar="NAME", help="of this provider only")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    return parser
 
 
 def _providers(wanted: str | None) -> tuple[str, ...]:

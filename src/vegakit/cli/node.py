@@ -26,13 +26,12 @@ from vegakit.cli.look import (
     print_json,
     tell_error,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser, add_action, declare
 from vegakit.cli.node_debug import WorldActions, add_debug_actions
 from vegakit.cli.node_native import add_native_actions, native_legs, native_path
 from vegakit.cli.node_proof import add_proof_actions
 from vegakit.cli.node_repository import (
     add_repository_actions,
-    add_rollout_actions,
     folder_problems,
     node_summary,
 )
@@ -91,83 +90,117 @@ _PATHS: dict[str, Callable[[NodeProgram], Any]] = {
 
 def node_command(arguments: Sequence[str]) -> int:
     """Run `vega node`."""
-    chosen = _parser(arguments).parse_args(arguments)
+    chosen = _parser().parse_args(arguments)
     action: Callable[[argparse.Namespace], int] = chosen.run
     return action(chosen)
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega node",
         description="Check, compile, run, test and compare nodes: small functions under a "
         "contract, in files of the suffix .vsp. `vesper` is a second name of this command.",
     )
     actions = parser.add_subparsers(dest="action", required=True)
-    checking = _action(actions, "check", _check, "find what is wrong with nodes")
-    checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
-    compiling = _action(actions, "compile", _compile, "print a node as Python")
-    compiling.add_argument("file", type=Path)
-    compiling.add_argument("-o", "--output", type=Path, metavar="FILE.py", help="write it there")
-    running = _action(actions, "run", _run, "run a node once")
-    running.add_argument("file", type=Path)
-    running.add_argument(
-        "--inputs", default="{}", metavar="JSON", help="the inputs, or @FILE to read them from"
+    inputs = (
+        Argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}"),
+        Argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1"),
     )
-    running.add_argument(
-        "--path", choices=[*_PATHS], default="python", help="which path answers; python"
+    places = Argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
+    add_action(actions, "check", _check, "find what is wrong with nodes", [places])
+    add_action(
+        actions,
+        "compile",
+        _compile,
+        "print a node as Python",
+        [
+            Argument("file", type=Path),
+            Argument("-o", "--output", type=Path, metavar="FILE.py", help="write it there"),
+        ],
     )
-    running.add_argument(
-        "--trace", type=Path, metavar="TRACE.json", help="record the run, for vega node replay"
+    running = add_action(
+        actions,
+        "run",
+        _run,
+        "run a node once",
+        [
+            Argument("file", type=Path),
+            Argument(
+                "--inputs",
+                default="{}",
+                metavar="JSON",
+                help="the inputs, or @FILE to read them from",
+            ),
+            Argument(
+                "--path", choices=[*_PATHS], default="python", help="which path answers; python"
+            ),
+            Argument(
+                "--trace",
+                type=Path,
+                metavar="TRACE.json",
+                help="record the run, for vega node replay",
+            ),
+        ],
     )
     _add_world(running)
-    testing = _action(actions, "test", _test, "run all paths of nodes over random inputs")
-    testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
-    testing.add_argument(
-        "--no-optimise", dest="optimise", action="store_false", help="run nodes as they are written"
+    add_action(
+        actions,
+        "test",
+        _test,
+        "run all paths of nodes over random inputs",
+        [
+            places,
+            Argument(
+                "--no-optimise",
+                dest="optimise",
+                action="store_false",
+                help="run nodes as they are written",
+            ),
+            *inputs,
+        ],
     )
-    differing = _action(actions, "diff", _diff, "run two versions of a node over random inputs")
-    differing.add_argument("file", type=Path)
-    differing.add_argument("other", type=Path)
-    for each in (testing, differing):
-        each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
-        each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
-    add_native_actions(actions, _action)
-    add_proof_actions(actions, _action)
+    add_action(
+        actions,
+        "diff",
+        _diff,
+        "run two versions of a node over random inputs",
+        [Argument("file", type=Path), Argument("other", type=Path), *inputs],
+    )
+    add_native_actions(actions)
+    add_proof_actions(actions)
     world = WorldActions(_add_world, _run_in_world, _object, _diff)
-    add_debug_actions(actions, _action, world)
-    add_repository_actions(actions, _action)
-    add_rollout_actions(actions, arguments)
+    add_debug_actions(actions, world)
+    add_repository_actions(actions)
     actions.metavar = " | ".join(actions.choices)
     return parser
 
 
 def _add_world(running: argparse.ArgumentParser) -> None:
     """Add what a node with effects needs."""
-    running.add_argument("--state", metavar="PLACE", help="a file or postgresql://…; in memory")
-    running.add_argument(
-        "--records", metavar="JSON", help='records to begin with, or @FILE: {"accounts": […]}'
+    declare(
+        running,
+        [
+            Argument("--state", metavar="PLACE", help="a file or postgresql://…; in memory"),
+            Argument(
+                "--records",
+                metavar="JSON",
+                help='records to begin with, or @FILE: {"accounts": […]}',
+            ),
+            Argument(
+                "--allow", action="append", default=[], metavar="NAME", help="grant a capability"
+            ),
+            Argument(
+                "--secret",
+                action="append",
+                default=[],
+                metavar="NAME=FILE",
+                help="read a secret there",
+            ),
+            Argument("--user", default="", metavar="NAME", help="whom the audit names"),
+            Argument("--audit", type=Path, metavar="FILE", help="keep the audit there"),
+            Argument("--reveal", action="store_true", help="show what is sensitive, too"),
+        ],
     )
-    running.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="grant a capability"
-    )
-    running.add_argument(
-        "--secret", action="append", default=[], metavar="NAME=FILE", help="read a secret there"
-    )
-    running.add_argument("--user", default="", metavar="NAME", help="whom the audit names")
-    running.add_argument("--audit", type=Path, metavar="FILE", help="keep the audit there")
-    running.add_argument("--reveal", action="store_true", help="show what is sensitive, too")
-
-
-def _action(
-    actions: Any,  # noqa: ANN401  (argparse has no public name for it)
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    line: str,
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=line, description=line)
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _loaded(places: list[Path]) -> tuple[list[NodeFile], list[UserError]]:

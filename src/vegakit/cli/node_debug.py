@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from msgspec import to_builtins
 
 from vegakit.cli.look import Look, Sign, Tone, look_of, one_line, print_json, tell_error
+from vegakit.cli.main import Argument, add_action
 from vegakit.contracts import NodeOutcome, NodeProgram
 from vegakit.errors import UserError, did_you_mean
 from vegakit.money import format_money, to_usd
@@ -54,7 +55,6 @@ from vegakit.vesper import (
     written_path,
 )
 
-AddAction = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 _PATHS: dict[str, Callable[[NodeProgram], WatchedPath]] = {
     "python": PythonPath,
     "direct": written_path,
@@ -75,61 +75,93 @@ class WorldActions(NamedTuple):
     diff: Callable[[argparse.Namespace], int]
 
 
-def add_debug_actions(actions: Any, add: AddAction, world: WorldActions) -> None:  # noqa: ANN401
+def add_debug_actions(actions: Any, world: WorldActions) -> None:  # noqa: ANN401
     """Add the debugger and the replay to the command."""
-    debugging = add(actions, "debug", lambda chosen: _debug(chosen, world), "step through a run")
-    debugging.add_argument("file", type=Path)
-    debugging.add_argument(
-        "--comparative", action="store_true", help="step two paths, to where they first differ"
+    inputs = (
+        Argument("--inputs", default="{}", metavar="JSON", help="the inputs, or @FILE"),
+        Argument(
+            "--answers", default="{}", metavar="JSON", help="what steps are answered, or @FILE"
+        ),
     )
-    debugging.add_argument(
-        "--path",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="python, direct, or a FILE.py that compile wrote; direct, or the first two of these",
+    add_action(
+        actions,
+        "debug",
+        lambda chosen: _debug(chosen, world),
+        "step through a run",
+        [
+            Argument("file", type=Path),
+            Argument(
+                "--comparative",
+                action="store_true",
+                help="step two paths, to where they first differ",
+            ),
+            Argument(
+                "--path",
+                action="append",
+                default=[],
+                metavar="NAME",
+                help="python, direct, or a FILE.py that compile wrote; direct, or the first two of "
+                "these",
+            ),
+            Argument(
+                "--break",
+                dest="breaks",
+                action="append",
+                default=[],
+                metavar="WHERE",
+                help="contract_violation, state_transition, divergence, spend=$0.01, 'input: "
+                "amount "
+                "> 100' "
+                "or a step; may be repeated",
+            ),
+            Argument("--records", metavar="JSON", help="records that there are, or @FILE"),
+            Argument(
+                "--trace",
+                type=Path,
+                metavar="TRACE.json",
+                help="take inputs and answers from a trace",
+            ),
+            Argument("--reveal", action="store_true", help="show what is sensitive, too"),
+            *inputs,
+        ],
     )
-    debugging.add_argument(
-        "--break",
-        dest="breaks",
-        action="append",
-        default=[],
-        metavar="WHERE",
-        help="contract_violation, state_transition, divergence, spend=$0.01, 'input: amount > 100' "
-        "or a step; may be repeated",
-    )
-    debugging.add_argument("--records", metavar="JSON", help="records that there are, or @FILE")
-    debugging.add_argument(
-        "--trace", type=Path, metavar="TRACE.json", help="take inputs and answers from a trace"
-    )
-    debugging.add_argument("--reveal", action="store_true", help="show what is sensitive, too")
-    replaying = add(actions, "replay", lambda chosen: _replay(chosen, world), "run a trace again")
-    replaying.add_argument("trace", type=Path, metavar="TRACE")
-    replaying.add_argument("--node", type=Path, metavar="FILE", help="the node; that of the trace")
-    replaying.add_argument(
-        "--from", dest="first", type=int, default=1, metavar="N", help="keep what was before step N"
-    )
-    replaying.add_argument(
-        "--modify",
-        action="append",
-        default=[],
-        metavar="CHANGE",
-        help="'step N = VALUE' or 'step NAME: EXPRESSION'",
-    )
-    replaying.add_argument("--apply", action="store_true", help="write the fix as a new version")
-    replaying.add_argument(
-        "--live", action="store_true", help="carry out what it asks for, as run does"
-    )
-    replaying.add_argument(
-        "--cases", type=int, default=_CASES, metavar="N", help=f"of the diff of a fix; {_CASES:,}"
+    replaying = add_action(
+        actions,
+        "replay",
+        lambda chosen: _replay(chosen, world),
+        "run a trace again",
+        [
+            Argument("trace", type=Path, metavar="TRACE"),
+            Argument("--node", type=Path, metavar="FILE", help="the node; that of the trace"),
+            Argument(
+                "--from",
+                dest="first",
+                type=int,
+                default=1,
+                metavar="N",
+                help="keep what was before step N",
+            ),
+            Argument(
+                "--modify",
+                action="append",
+                default=[],
+                metavar="CHANGE",
+                help="'step N = VALUE' or 'step NAME: EXPRESSION'",
+            ),
+            Argument("--apply", action="store_true", help="write the fix as a new version"),
+            Argument("--live", action="store_true", help="carry out what it asks for, as run does"),
+            Argument(
+                "--cases",
+                type=int,
+                default=_CASES,
+                metavar="N",
+                help=f"of the diff of a fix; {_CASES:,}",
+            ),
+            *inputs,
+        ],
     )
     replaying.set_defaults(path="python", seed=1)
     world.add_options(replaying)
-    for each in (debugging, replaying):
-        each.add_argument("--inputs", default="{}", metavar="JSON", help="the inputs, or @FILE")
-        each.add_argument(
-            "--answers", default="{}", metavar="JSON", help="what steps are answered, or @FILE"
-        )
 
 
 # Debugging.

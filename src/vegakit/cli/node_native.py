@@ -9,7 +9,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from vegakit.cli.look import Sign, Tone, count, look_of
+from vegakit.cli.main import Argument, add_action
 from vegakit.contracts import NodeOutcome, NodeProgram, NodeValueError, Value, native_obstacle
 from vegakit.errors import UserError
 from vegakit.vesper import (
@@ -49,23 +50,30 @@ def native_legs(node: NodeProgram, *, optimise: bool = True) -> list[NodePath]:
     return [NativePath(node, optimise=optimise)]
 
 
-def add_native_actions(actions: Any, action: Callable[..., argparse.ArgumentParser]) -> None:  # noqa: ANN401
+def add_native_actions(actions: Any) -> None:  # noqa: ANN401
     """Add the actions of this module to those of `vega node`."""
-    parser = action(actions, "batch", _batch, "run a node over a file of inputs, a line each")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="inputs as JSON, a line each")
-    parser.add_argument(
-        "--path",
-        choices=["hot", "python", "direct", "native"],
-        default="hot",
-        help="which path answers; hot: python until it is called often, then native",
-    )
-    parser.add_argument(
-        "--native-after",
-        type=int,
-        default=NATIVE_AFTER,
-        metavar="N",
-        help=f"rows before the hot path compiles the node; {NATIVE_AFTER:,}",
+    add_action(
+        actions,
+        "batch",
+        _batch,
+        "run a node over a file of inputs, a line each",
+        [
+            Argument("file", type=Path),
+            Argument("rows", type=Path, metavar="ROWS.jsonl", help="inputs as JSON, a line each"),
+            Argument(
+                "--path",
+                choices=["hot", "python", "direct", "native"],
+                default="hot",
+                help="which path answers; hot: python until it is called often, then native",
+            ),
+            Argument(
+                "--native-after",
+                type=int,
+                default=NATIVE_AFTER,
+                metavar="N",
+                help=f"rows before the hot path compiles the node; {NATIVE_AFTER:,}",
+            ),
+        ],
     )
 
 

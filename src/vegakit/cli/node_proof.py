@@ -3,13 +3,13 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
 from vegakit.cli.look import Look, Sign, Tone, count, look_of, one_line, print_json
+from vegakit.cli.main import Argument, add_action
 from vegakit.errors import UserError
 from vegakit.vesper import (
     MOST_ITEMS,
@@ -23,26 +23,33 @@ from vegakit.vesper import (
     prove_node,
 )
 
-AddAction = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 
-
-def add_proof_actions(actions: Any, add: AddAction) -> None:  # noqa: ANN401  (argparse has no name)
+def add_proof_actions(actions: Any) -> None:  # noqa: ANN401  (argparse has no name)
     """Add the actions of this module to `vega node`."""
-    proving = add(actions, "prove", _prove, "prove that nodes keep their contracts, for all inputs")
-    proving.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
-    proving.add_argument(
-        "--most",
-        type=int,
-        metavar="N",
-        help=f"items of a collection that are looked at, {MOST_ITEMS}; with it a proof up to so "
-        "many is enough",
-    )
-    proving.add_argument(
-        "--timeout",
-        type=float,
-        metavar="S",
-        help="seconds for a clause; without it only steps of the solver are counted "
-        f"({SOLVER_EFFORT:,} a clause), which gives the same verdict on every machine",
+    add_action(
+        actions,
+        "prove",
+        _prove,
+        "prove that nodes keep their contracts, for all inputs",
+        [
+            Argument("places", nargs="+", type=Path, metavar="FILE|FOLDER"),
+            Argument(
+                "--most",
+                type=int,
+                metavar="N",
+                help=f"items of a collection that are looked at, {MOST_ITEMS}; with it a proof "
+                f"up to "
+                f"so "
+                "many is enough",
+            ),
+            Argument(
+                "--timeout",
+                type=float,
+                metavar="S",
+                help="seconds for a clause; without it only steps of the solver are counted "
+                f"({SOLVER_EFFORT:,} a clause), which gives the same verdict on every machine",
+            ),
+        ],
     )
 
 

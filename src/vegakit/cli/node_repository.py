@@ -1,5 +1,4 @@
-"""`vega node list`, `deps` and `who-needs`: the nodes of a folder as a whole; and `status`,
-`promote`, `demote` and `stop`, which are those of `vega rollout` for the rollout of a node.
+"""`vega node list`, `deps` and `who-needs`: the nodes of a folder as a whole.
 
 A node is named by its id (`pay_v2`), by its name (`pay`, the newest), or by its file. The folder is
 the one that `--in` names, that of the file, or this one.
@@ -7,7 +6,7 @@ the one that `--in` names, that of the file, or this one.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from vegakit.cli.look import (
     table,
     tell_error,
 )
+from vegakit.cli.main import Argument, add_action
 from vegakit.contracts import NodeProgram, native_obstacle, show_type
 from vegakit.errors import UserError
 from vegakit.vesper import (
@@ -34,54 +34,41 @@ from vegakit.vesper import (
     name_of,
 )
 
-AddAction = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 _SUFFIX = ".vsp"
 
 
-def add_repository_actions(actions: Any, add: AddAction) -> None:  # noqa: ANN401
+def add_repository_actions(actions: Any) -> None:  # noqa: ANN401
     """Add the actions on a folder of nodes to the command."""
-    listing = add(actions, "list", _list, "list nodes with their versions")
-    listing.add_argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
-    depending = add(actions, "deps", _deps, "show what a node depends on; lock a folder")
-    depending.add_argument("node", nargs="?", default="", metavar="NODE|FILE|FOLDER")
-    depending.add_argument(
-        "--lock", action="store_true", help="write nodes.lock: versions and hashes as they are now"
+    folder = Argument("--in", dest="folder", type=Path, metavar="FOLDER", help="of the nodes")
+    add_action(
+        actions,
+        "list",
+        _list,
+        "list nodes with their versions",
+        [Argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")],
     )
-    needing = add(actions, "who-needs", _who_needs, "show which nodes need a node or a capability")
-    needing.add_argument("word", metavar="NODE|CAPABILITY")
-    for each in (depending, needing):
-        each.add_argument("--in", dest="folder", type=Path, metavar="FOLDER", help="of the nodes")
-
-
-def add_rollout_actions(actions: Any, arguments: Sequence[str]) -> None:  # noqa: ANN401
-    """Add the actions on the rollout of a node to the command. They load the runtime, which the
-    others do without: so only the one that is wanted has its arguments."""
-    if arguments[:1] and arguments[0] in _ROLLOUT_ACTIONS:
-        from vegakit.cli.rollout import add_stored_actions
-
-        told = "its id, or its file; may be left out if there is one rollout only"
-        for parser in add_stored_actions(actions, told, "NODE"):
-            parser.set_defaults(run=_on_rollout)
-        return
-    for name, line in _ROLLOUT_ACTIONS.items():
-        actions.add_parser(name, help=line)
-
-
-_ROLLOUT_ACTIONS = {
-    "status": "show the evidence about the rollout of a node",
-    "promote": "give the candidate of a node more traffic, by one stage",
-    "demote": "give it less, by one stage, and hold it there",
-    "stop": "have the reference answer all calls",
-}
-
-
-def _on_rollout(chosen: argparse.Namespace) -> int:
-    from vegakit.cli.rollout import run_action
-
-    # A rollout of a node has the name of its id.
-    if chosen.name.endswith(_SUFFIX):
-        chosen.name = load_node(Path(chosen.name)).program.node_id
-    return run_action(chosen)
+    add_action(
+        actions,
+        "deps",
+        _deps,
+        "show what a node depends on; lock a folder",
+        [
+            Argument("node", nargs="?", default="", metavar="NODE|FILE|FOLDER"),
+            Argument(
+                "--lock",
+                action="store_true",
+                help="write nodes.lock: versions and hashes as they are now",
+            ),
+            folder,
+        ],
+    )
+    add_action(
+        actions,
+        "who-needs",
+        _who_needs,
+        "show which nodes need a node or a capability",
+        [Argument("word", metavar="NODE|CAPABILITY"), folder],
+    )
 
 
 def folder_problems(

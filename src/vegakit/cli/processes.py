@@ -30,6 +30,7 @@ from vegakit.cli.look import (
     print_json,
     tokens,
 )
+from vegakit.cli.main import JSON, Argument
 from vegakit.control import KillResult, LogEntry, ProcessView, RuntimeView, connect
 from vegakit.money import in_dollars
 
@@ -38,8 +39,7 @@ from vegakit.money import in_dollars
 
 def ps_command(arguments: Sequence[str]) -> int:
     """Run `vega ps`."""
-    parser = command_parser("ps", at=AT_KERNEL)
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser = command_parser("ps", at=AT_KERNEL, arguments=[JSON])
     chosen = parser.parse_args(arguments)
     if is_kernel(chosen.at):
         from vegakit.cli.kernel import show_processes
@@ -64,8 +64,11 @@ _NOTHING_RUNS = "No process runs. To watch some, type: vega demo"
 
 def tree_command(arguments: Sequence[str]) -> int:
     """Run `vega tree`."""
-    parser = command_parser("tree", "Show the processes of a running runtime as a tree.")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser = command_parser(
+        "tree",
+        "Show the processes of a running runtime as a tree.",
+        arguments=[JSON],
+    )
     chosen = parser.parse_args(arguments)
     runtime, views = _seen(chosen.at)
     if chosen.json:
@@ -105,10 +108,16 @@ def _nested(views: Sequence[ProcessView]) -> list[dict[str, Any]]:
 
 def kill_command(arguments: Sequence[str]) -> int:
     """Run `vega kill`."""
-    parser = command_parser("kill", "The status is 1 if anything is left.", AT_KERNEL)
-    parser.add_argument("id", help="a process as `vega ps` shows it, or the end of its id")
-    parser.add_argument("--tree", action="store_true", help="for good, with all below it")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser = command_parser(
+        "kill",
+        "The status is 1 if anything is left.",
+        AT_KERNEL,
+        arguments=[
+            Argument("id", help="a process as `vega ps` shows it, or the end of its id"),
+            Argument("--tree", action="store_true", help="for good, with all below it"),
+            JSON,
+        ],
+    )
     chosen = parser.parse_args(arguments)
     if is_kernel(chosen.at):
         from vegakit.cli.kernel import end_process
@@ -160,10 +169,14 @@ _SIGNS = {
 
 def logs_command(arguments: Sequence[str]) -> int:
     """Run `vega logs`."""
-    parser = command_parser("logs")
-    parser.add_argument("id", help="a process as `vega ps` shows it, or the end of its id")
-    parser.add_argument("-f", "--follow", action="store_true", help="and go on, until Ctrl-C")
-    parser.add_argument("--json", action="store_true", help="as lines of JSON, for programs")
+    parser = command_parser(
+        "logs",
+        arguments=[
+            Argument("id", help="a process as `vega ps` shows it, or the end of its id"),
+            Argument("-f", "--follow", action="store_true", help="and go on, until Ctrl-C"),
+            Argument("--json", action="store_true", help="as lines of JSON, for programs"),
+        ],
+    )
     chosen = parser.parse_args(arguments)
     look, widest = look_of(sys.stdout), 0
     try:

@@ -202,6 +202,8 @@ class RunTotals:
         self.progress: RunProgress | None = None
         self.calls = self.kept = self.input_tokens = self.output_tokens = self.spent = 0
         self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
+        self.guesses = ""
+        """The limit on what calls behind guards cost in vain, if such calls were begun."""
         self.left: int | None = None
         """What is left of the budget, if there is one and the run came so far."""
 
@@ -236,12 +238,12 @@ class RunTotals:
         if self._next is not None:
             await self._next.aclose()
 
-    def line(self, took_s: float, at_most: int | None = None) -> str:
-        """Return the totals in a line, the money beside what may be spent at most."""
+    def line(self, took_s: float, limit: object = None) -> str:
+        """Return the totals in a line, the money with the limit of what may be spent."""
         given = f"{self.input_tokens:,} → {self.output_tokens:,} tokens"
         took = f"{duration(took_s * 1000)}{self._saved(took_s)}"
         calls = count(self.calls, "call") + (f", {self.kept:,} kept" if self.kept else "")
-        parts = [took, calls, given, self._money(at_most)]
+        parts = [took, calls, given, self._money(limit)]
         return " · ".join(part.replace(" ", HARD_SPACE) for part in parts)
 
     def _saved(self, took_s: float) -> str:
@@ -252,13 +254,14 @@ class RunTotals:
         chain = f"longest chain {duration(self.critical_ms)}"
         return f" (one after another {duration(self.sequential_ms)}, {chain})"
 
-    def _money(self, at_most: int | None) -> str:
-        limit = " spent" if at_most is None else f" of {money(at_most, rounding=Rounding.UP)}"
+    def _money(self, limit: object) -> str:
+        share = " spent" if limit is None else f" of the {limit}"
         # A run that goes on wastes again, without paying, what an earlier process paid for.
         unused = min(self.wasted, self.spent)
         wasted = f", {money(unused)} of it wasted" if unused else ""
+        guesses = f", speculation {self.guesses}" if self.guesses else ""
         left = "" if self.left is None else f", {money(self.left, rounding=Rounding.DOWN)} left"
-        return f"{money(self.spent)}{limit}{wasted}{left}"
+        return f"{money(self.spent)}{share}{wasted}{guesses}{left}"
 
     def as_json(self, took_s: float) -> dict[str, Any]:
         """Return the totals for programs."""

@@ -13,10 +13,11 @@ from typing import TextIO
 
 from vegakit.cli.display import AT_KERNEL, command_parser, is_kernel, limited
 from vegakit.cli.look import duration, look_of, money, print_json
+from vegakit.cli.main import JSON, Argument
 from vegakit.cli.runs import journal_of_user, runs_in, short_id
 from vegakit.concurrency import SteadyClock
 from vegakit.control import BlockingControlClient, Question, connect, render_question
-from vegakit.errors import UserError
+from vegakit.errors import StoreError, UserError
 from vegakit.money import Money
 from vegakit.sdk import Runtime
 from vegakit.store import journal_size, show_place
@@ -31,14 +32,15 @@ _FEWEST = 5
 
 
 def questions_at(at: str | None) -> tuple[BlockingControlClient, list[Question]]:
-    """Return a runtime and its open questions, or say that a run rests which would ask."""
+    """Return a runtime and its open questions, or say which run would ask when it is resumed, or
+    has ended."""
     try:
         remote = connect(at).blocking
         return remote, remote.interrupts()
     except UserError as error:
-        if at is None and (resting := _resting()):
-            raise UserError(f"{error}; {resting}") from error
-        raise
+        if at is not None:
+            raise
+        raise UserError(_without_runtime() or str(error)) from error
 
 
 def paged(lines: Sequence[str], screen: TextIO) -> list[list[str]]:
@@ -61,19 +63,25 @@ def _size(screen: TextIO) -> tuple[int, int]:
     return columns or _USUAL[0], lines or _USUAL[1]
 
 
-def _resting() -> str:
-    """Return what to type if a run was cut off while it waited: it asks again when it goes on."""
+def _without_runtime() -> str:
+    """Return why nothing takes an answer: a run was stopped while it waited, or the last run has
+    ended. Return "" if that is not known."""
+    reason = ""
     for place in (_FILE, journal_of_user()):
         runs = runs_in(place) if journal_size(place) else ()
-        waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
-        if waiting:
-            run = short_id(waiting[-1].run)
-            named = place if place == _FILE else run
-            return (
-                f"run {run} of {show_place(place)} rests, and asks again what is open when it "
-                f"goes on: type vega resume {named}, then this again"
-            )
-    return ""
+        for one in reversed(runs):
+            shown = f"run {short_id(one.run)} of {show_place(place)}"
+            if one.is_running:
+                return ""
+            if one.ended_ms is None:
+                named = place if place == _FILE else short_id(one.run)
+                return (
+                    "no running program asks a question, and a run that has ended takes no answer; "
+                    f"{shown} is unfinished, and asks its open questions again when it is resumed: "
+                    f"type vega resume {named}, then this again"
+                )
+            reason = reason or f"nothing waits for an answer: {shown} has ended; type: vega runs"
+    return reason
 
 
 # `vega interrupts`: what people are asked, and how to answer.
@@ -81,8 +89,7 @@ def _resting() -> str:
 
 def interrupts_command(arguments: Sequence[str]) -> int:
     """Run `vega interrupts`."""
-    parser = command_parser("interrupts", at=AT_KERNEL)
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser = command_parser("interrupts", at=AT_KERNEL, arguments=[JSON])
     chosen = parser.parse_args(arguments)
     if is_kernel(chosen.at):
         from vegakit.cli.kernel import open_questions, question_in
@@ -163,11 +170,18 @@ def _left(question: Question, now_ms: int) -> str:
 
 def answer_command(arguments: Sequence[str]) -> int:
     """Run `vega answer`."""
-    parser = command_parser("answer", at=AT_KERNEL)
-    parser.add_argument(
-        "id", help="a question as `vega interrupts` shows it; for no or words its beginning will do"
+    parser = command_parser(
+        "answer",
+        at=AT_KERNEL,
+        arguments=[
+            Argument(
+                "id",
+                help="a question as `vega interrupts` shows it; for no or words its beginning "
+                "will do",
+            ),
+            Argument("answer", nargs="+", help="yes, no, or words"),
+        ],
     )
-    parser.add_argument("answer", nargs="+", help="yes, no, or words")
     chosen = parser.parse_args(arguments)
     if is_kernel(chosen.at):
         from vegakit.cli.kernel import answer_question
@@ -190,8 +204,8 @@ def _the_one(wanted: str, questions: list[Question]) -> Question:
         ids = ", ".join(question.id for question in found)
         raise UserError(f"{wanted!r} begins {len(found)} ids; type more of one: {ids}")
     raise UserError(
-        f"there is no open question {wanted!r}: it was answered, its time is over, or it never "
-        "was; to see what is asked, type: vega interrupts"
+        f"there is no open question {wanted!r}: it was answered, its time is over, its run has "
+        "ended, or it never was; to see the open questions, type: vega interrupts"
     )
 
 
@@ -204,6 +218,12 @@ def _the_one(wanted: str, questions: list[Question]) -> Question:
 
 
 _YES = {"y", "yes", "true"}
+
+
+def confirmed(told: str) -> bool:
+    """Ask who sits at the terminal whether to go on."""
+    _drop_typed()
+    return _asked([told], "go on? [y/N] ").lower() in _YES
 
 
 class TerminalQuestions:
@@ -245,7 +265,7 @@ class TerminalQuestions:
             answer = said.lower() in _YES if question.permits else said
             try:
                 await self._runtime.answer(question.id, answer)
-            except UserError as error:
+            except (UserError, StoreError) as error:
                 print(f"too late: {error}", file=sys.stderr)
             self.say_all()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from vegakit.cli.compiler import show_diagnostics
 from vegakit.cli.look import look_of, one_line, tell_error
-from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.main import Argument, CommandParser, amount
 from vegakit.cli.run import ProgramCommand, run_options
 from vegakit.errors import UserError, VegaError
 from vegakit.lang import (
@@ -45,7 +45,22 @@ _GONE = "processes, futures and streams live as long as the piece that made them
 
 def repl_command(arguments: Sequence[str]) -> int:
     """Run `vega repl`."""
-    session = _Session(_parser().parse_args(arguments))
+    session = _Session(
+        CommandParser(
+            prog="vega repl",
+            description="Type a program piece by piece; each is checked, quoted and run at once.",
+            arguments=[
+                Argument(
+                    "--budget",
+                    type=amount,
+                    metavar="'$5'",
+                    help="the most that all pieces together may spend",
+                ),
+                Argument("--model", help="for all agents; scripted:FILE needs no key"),
+                Argument("--quiet", action="store_true", help="no account of each piece"),
+            ],
+        ).parse_args(arguments)
+    )
     if not sys.stdin.isatty():
         # Whoever types has seen what failed; a script has only the status.
         return 0 if _is_whole(session, None) else 1
@@ -72,19 +87,6 @@ def _is_whole(session: "_Session", keyboard: "_Keyboard | None") -> bool:
             tell_error(error)
             is_whole = False
     return is_whole
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega repl",
-        description="Type a program piece by piece; each is checked, quoted and run at once.",
-    )
-    parser.add_argument(
-        "--budget", type=amount, metavar="'$5'", help="the most that all pieces together may spend"
-    )
-    parser.add_argument("--model", help="for all agents; scripted:FILE needs no key")
-    parser.add_argument("--quiet", action="store_true", help="no account of each piece")
-    return parser
 
 
 # What is typed: pieces, of one line or of several.

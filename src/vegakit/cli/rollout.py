@@ -33,7 +33,7 @@ from vegakit.cli.look import (
     print_json,
     table,
 )
-from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.main import JSON, Argument, CommandParser, amount, declare
 from vegakit.cli.rollout_page import render_status, state_of
 from vegakit.concurrency import SteadyClock, gather_all
 from vegakit.config import load
@@ -55,21 +55,18 @@ from vegakit.vesper import (
     Webhook,
     detection_text,
     is_place,
+    load_node,
     open_rollouts,
     render_rollout_quote,
     store_with_rollouts,
 )
 
-_NAME_HELP = "as in rollout(…); may be left out if there is one only"
+_NAME_HELP = "as in rollout(…), or the file of a node; may be left out if there is one only"
 
 
 def rollout_command(arguments: Sequence[str]) -> int:
     """Run `vega rollout`."""
-    return run_action(_parser().parse_args(arguments))
-
-
-def run_action(chosen: argparse.Namespace) -> int:
-    """Do what was chosen."""
+    chosen = _parser().parse_args(arguments)
     return asyncio.run(_ACTIONS[chosen.action](chosen))
 
 
@@ -88,43 +85,52 @@ def _parser() -> argparse.ArgumentParser:
         help="write one down, and compare both paths on inputs of a file",
     )
     _add_start(starting)
-    add_stored_actions(actions, _NAME_HELP)
+    _add_stored(actions)
     actions.add_parser("list", parents=[_place()], help="all rollouts of the store")
     return parser
 
 
 def _place() -> CommandParser:
-    parser = CommandParser(add_help=False)
-    parser.add_argument(
-        "--store",
-        metavar="PLACE",
-        help="where the evidence is kept, a file or URL; without it, beside your own journal",
+    return CommandParser(
+        add_help=False,
+        arguments=[
+            Argument(
+                "--store",
+                metavar="PLACE",
+                help="where the evidence is kept, a file or URL; without it, beside your own "
+                "journal",
+            ),
+            JSON,
+        ],
     )
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    return parser
 
 
-def add_stored_actions(
-    actions: Any,  # noqa: ANN401  (argparse has no public name for it)
-    name_help: str,
-    name: str = "NAME",
-) -> list[argparse.ArgumentParser]:
-    """Add the actions on a rollout that is kept: seeing it, and deciding about it. Other commands
-    have them, too, for rollouts that they know by another name."""
-    one = CommandParser(add_help=False)
-    one.add_argument("name", nargs="?", default="", metavar=name, help=name_help)
-    one.add_argument("--version", default="", metavar="V", help="an earlier one, by its beginning")
-    one.add_argument("--class", dest="input_class", metavar="WORD", help="of inputs: this one only")
-    parents = [one, _place()]
-    made = [actions.add_parser("status", parents=parents, help="the evidence, and what is missing")]
+def _add_stored(actions: Any) -> None:  # noqa: ANN401  (argparse has no public name for it)
+    """Add the actions on a rollout that is kept: to see it, and to decide about it."""
+    named = CommandParser(
+        add_help=False,
+        arguments=[
+            Argument("name", nargs="?", default="", metavar="NAME", help=_NAME_HELP),
+            Argument("--version", default="", metavar="V", help="an earlier one, by its beginning"),
+            Argument(
+                "--class", dest="input_class", metavar="WORD", help="of inputs: this one only"
+            ),
+        ],
+    )
+    parents = [named, _place()]
+    actions.add_parser("status", parents=parents, help="the evidence, and what is missing")
+    yes = Argument("--yes", action="store_true", help="ask nothing")
     for action in PersonAction:
-        deciding = actions.add_parser(str(action), parents=parents, help=_DECISIONS[action])
-        deciding.add_argument("--reason", default="", metavar="TEXT", help="kept with the decision")
-        deciding.add_argument("--webhook", metavar="URL", help="is told of the decision by POST")
-        if action is PersonAction.PROMOTE:
-            deciding.add_argument("--yes", action="store_true", help="ask nothing")
-        made.append(deciding)
-    return made
+        actions.add_parser(
+            str(action),
+            parents=parents,
+            help=_DECISIONS[action],
+            arguments=[
+                Argument("--reason", default="", metavar="TEXT", help="kept with the decision"),
+                Argument("--webhook", metavar="URL", help="is told of the decision by POST"),
+                *([yes] if action is PersonAction.PROMOTE else []),
+            ],
+        )
 
 
 _DECISIONS = {
@@ -135,20 +141,26 @@ _DECISIONS = {
 
 
 def _add_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "declared",
-        metavar="FILE.py:NAME",
-        help="a function that takes a Runtime and returns rollout(…)",
+    declare(
+        parser,
+        [
+            Argument(
+                "declared",
+                metavar="FILE.py:NAME",
+                help="a function that takes a Runtime and returns rollout(…)",
+            ),
+            Argument(
+                "--inputs",
+                type=Path,
+                metavar="FILE.jsonl",
+                help="a call on each line: a list of arguments, an object of named ones, or one "
+                "argument; "
+                "nothing is performed, and they are counted apart from production",
+            ),
+            Argument("--budget", type=amount, metavar="'$1'", help="the most it may spend"),
+            Argument("--at-once", type=int, default=4, metavar="N", help="calls in flight; 4"),
+        ],
     )
-    parser.add_argument(
-        "--inputs",
-        type=Path,
-        metavar="FILE.jsonl",
-        help="a call on each line: a list of arguments, an object of named ones, or one argument; "
-        "nothing is performed, and they are counted apart from production",
-    )
-    parser.add_argument("--budget", type=amount, metavar="'$1'", help="the most it may spend")
-    parser.add_argument("--at-once", type=int, default=4, metavar="N", help="calls in flight; 4")
 
 
 @asynccontextmanager
@@ -212,10 +224,18 @@ def _row(one: RolloutStatus) -> list[Cell | str]:
     ]
 
 
+async def _named(stored: StoredRollouts, chosen: argparse.Namespace) -> list[FoundRollout]:
+    """Return what was chosen. A rollout of a node has the name of its id."""
+    name = chosen.name
+    if name.endswith(".vsp"):
+        name = load_node(Path(name)).program.node_id
+    return await stored.named(name, chosen.version, chosen.input_class)
+
+
 async def _status(chosen: argparse.Namespace) -> int:
     async with _opened(chosen) as stored:
-        found = await stored.named(chosen.name, chosen.version, chosen.input_class)
-        shown = [await stored.status(one) for one in found]
+        rollouts = await _named(stored, chosen)
+        shown = [await stored.status(one) for one in rollouts]
     _show(shown, as_json=chosen.json)
     return 0
 
@@ -235,15 +255,15 @@ async def _decide(chosen: argparse.Namespace) -> int:
     action = PersonAction(chosen.action)
     webhook = Webhook(chosen.webhook, SteadyClock()) if chosen.webhook else None
     async with _opened(chosen) as stored:
-        found = await stored.named(chosen.name, chosen.version, chosen.input_class)
+        rollouts = await _named(stored, chosen)
         if action is not PersonAction.STOP:
-            _check_one(found, action)
+            _check_one(rollouts, action)
         elif chosen.input_class is None:
             # All of it is stopped; what is stopped already need not be.
-            found = [one for one in found if one.machine.stage] or found
+            rollouts = [one for one in rollouts if one.machine.stage] or rollouts
         if action is PersonAction.PROMOTE:
-            _confirm(found[0].machine, chosen)
-        alerts = [await stored.decide(one, action, user_name(), chosen.reason) for one in found]
+            _confirm(rollouts[0].machine, chosen)
+        alerts = [await stored.decide(one, action, user_name(), chosen.reason) for one in rollouts]
         for alert in alerts:
             if webhook is not None:
                 webhook.send(alert)

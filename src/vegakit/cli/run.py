@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,31 +25,36 @@ from vegakit.cli.look import (
 )
 from vegakit.cli.main import CommandParser, amount, silence
 from vegakit.cli.progress import RunProgress, RunTotals
-from vegakit.cli.questions import TerminalQuestions
+from vegakit.cli.questions import TerminalQuestions, confirmed
 from vegakit.cli.run_quote import (
+    SpendingLimit,
     add_options,
     admitted_quote,
     keep_and_tell,
+    least,
+    limit_on_guesses,
     main_cap,
     opening,
     pipeline_quote,
     quote_page,
+    spending_limit,
     tell_alert,
 )
 from vegakit.cli.runs import RESUME, Advice, advice_on, command_to_resume, run_to_reuse, short_id
-from vegakit.concurrency import cancel_on_sigterm, run_interruptibly
-from vegakit.config import Settings, load, replay_target
+from vegakit.concurrency import cancel_on_end, run_interruptibly
+from vegakit.config import OnCutOff, Settings, load, replay_target, take_resume
 from vegakit.control import Question
 from vegakit.errors import (
     BudgetExceeded,
     CatchableError,
+    NeedsConsent,
     SettingsError,
     UserError,
     VegaError,
     did_you_mean,
     error_name,
 )
-from vegakit.host import PastAnswers, python_value
+from vegakit.host import PastAnswers, cut_off_message, python_value
 from vegakit.lang import LIBRARY, Checked, KnownRun, Module, Problem, arguments_of, sends_of
 from vegakit.money import Money, dollars
 from vegakit.policy import sanitise
@@ -58,6 +63,7 @@ from vegakit.program import CostAlert, OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
 from vegakit.sdk import (
     PIPELINE_SUFFIXES,
+    ModelFinder,
     ProjectWorld,
     Runtime,
     VegaProgram,
@@ -76,6 +82,15 @@ _TONES = {
 }
 
 
+_ENDED_BY = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "terminated: the terminal was closed",
+    signal.SIGPIPE: "stopped: the reader of the output has gone",
+}
+NEEDS_CONSENT = 3
+"""The status of a run that does not go on before a person accepts what that costs."""
+
 _NOTHING = ("load null", "return")
 """The instructions of a program that is empty."""
 
@@ -83,6 +98,7 @@ _NOTHING = ("load null", "return")
 def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
     chosen = run_options(arguments)
+    chosen.resume = take_resume()
     if chosen.file.suffix in PIPELINE_SUFFIXES:
         return _pipeline_run(chosen).play()
     _refuse_options_of_pipelines(chosen)
@@ -142,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a program, or a pipeline; what follows the file of a program are the "
         "arguments of its main.",
     )
+    parser.set_defaults(resume=None)
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT")
     parser.add_argument("--input", metavar="TEXT", help="the input of a pipeline")
@@ -227,7 +244,8 @@ def _live(rt: Runtime, quoted: RunQuote, spent: int) -> int | None:
     live = quoted.live(spent, state.saved, state.bounds.raised, state.beyond)
     if live is None or reused is None or reused.at_most is None:
         return live
-    return max(spent, min(live, reused.at_most + state.bounds.raised))
+    cap = reused.at_most + quoted.cut + state.bounds.raised
+    return max(spent, min(live, cap))
 
 
 async def _left(rt: Runtime, cap: Money | None) -> int | None:
@@ -243,14 +261,21 @@ class _ResultNotWrittenError(Exception):
 class _SingleModel:
     """A model for all agents, whatever they name: a script goes on from one to the other."""
 
-    def __init__(self, find: Callable[[str], tuple[Model, ...]], model: str) -> None:
+    def __init__(self, find: ModelFinder, model: str, replaced: Collection[str]) -> None:
         self._find = find
         self._name = model
-        self._models: tuple[Model, ...] = ()
+        self._replaced = replaced
+        self._models: dict[str, tuple[Model, ...]] = {}
 
-    def __call__(self, _: str) -> tuple[Model, ...]:
-        self._models = self._models or self._find(self._name)
-        return self._models
+    def names_of(self, _: str) -> tuple[str, ...]:
+        return self._find.names_of(self._name)
+
+    def __call__(self, name: str) -> tuple[Model, ...]:
+        """Return the one model for what agents name; any other name is that of a model."""
+        model_name = self._name if name in self._replaced else name
+        if model_name not in self._models:
+            self._models[model_name] = self._find(model_name)
+        return self._models[model_name]
 
 
 class ProgramCommand:
@@ -275,10 +300,11 @@ class ProgramCommand:
         self._seen = 0
         self._began = time.monotonic()
         self._runtime: Runtime | None = None
-        self._at_most: int | None = None
+        self._limit: SpendingLimit | None = None
         self._live: int | None = None
         self._quote: RunQuote | None = None
-        self._is_terminated = False
+        self._ended_by = signal.SIGINT
+        self._task: asyncio.Task[Any] | None = None
         self._progress: RunProgress | None = None
         self._people: TerminalQuestions
         self._rest: PastAnswers | None = None
@@ -286,6 +312,7 @@ class ProgramCommand:
         self._raised = 0
         self._main_cap: Money | None = None
         self._reused: ReusedRun | None = None
+        self._aliases = {name for spec in program.module.agents for name in spec.models}
 
     @property
     def spent(self) -> int:
@@ -306,15 +333,18 @@ class ProgramCommand:
         """Run the program. What an earlier process recorded as the end of this run, and could not
         say any more, is asked again at once: nobody has to type `vega resume` for that a second
         time."""
+        self._task = asyncio.current_task()
         if threading.current_thread() is threading.main_thread():
-            cancel_on_sigterm(self._on_sigterm)
+            cancel_on_end(self._on_signal)
         try:
             await self._once()
+        except NeedsConsent as error:
+            self._failed(error)
+            return NEEDS_CONSENT
         except VegaError as error:
             journaled = None if self._runtime is None else self._runtime.journaled
             if journaled is None or not journaled.failed_of_old:
                 return self._failed(error)
-            journaled.again()
             self._seen, self._printed = len(self._printed), []
             try:
                 await self._once()
@@ -325,37 +355,36 @@ class ProgramCommand:
     async def _once(self) -> None:
         wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
         settings = load(_flags(self._chosen))
-        await self._check_keys(settings)
-        earlier = await run_to_reuse(self._chosen.reuse, self._chosen.journal, settings)
+        if self._chosen.resume is None:
+            named = {self._chosen.model} if self._chosen.model and self._aliases else self._aliases
+            await self._check_keys(settings, named, settings.models_of)
+        earlier = await run_to_reuse(self._chosen, settings)
         self._runtime = Runtime(**self._parts(settings))
-        if self._checked is not None:
-            planned = self._checked, self._program, self._given, settings
-            self._quote = self._runtime.quote = admitted_quote(*planned, self._chosen)
-        elif self._program.pipeline is not None:
-            self._quote = pipeline_quote(self._program, settings, self._chosen)
+        self._make_quote(self._runtime, settings, wallet)
         # Before a lease is taken: loading the libraries of a provider may take longer than one.
-        models = (name for agent in self._program.module.agents for name in agent.models)
-        await self._runtime.model_registry.prepare(models)
+        await self._runtime.model_registry.prepare(self._aliases)
         async with self._runtime as rt:
             await self._tell_unfinished(rt)
             await self._note_resume(rt)
-            self._main_cap = _raised(rt, main_cap(self._checked, rt.quote or self._quote))
-            left, cap = await rt.remaining(), _raised(rt, wallet)
-            cap = min((each for each in (cap, self._main_cap) if each is not None), default=None)
-            rooms = [room for room in (cap, left) if room is not None]
-            self._at_most = min(rooms, default=None)
+            quoted = rt.quote or self._quote
+            self._main_cap = _raised(rt, main_cap(self._checked, quoted))
+            caps = wallet, None if quoted is None else quoted.cap
+            cap = least(self._main_cap, *(_raised(rt, one) for one in caps))
+            # Calls of others in flight may cost less than they hold: what they free may be spent.
+            self._limit = await spending_limit(rt, cap)
             if earlier is not None or (rt.journaled and rt.journaled.run.reused):
-                self._at_most = cap = await self._keep_answers(rt, earlier)
+                cap = await self._keep_answers(rt, earlier)
+                self._limit = None if cap is None else SpendingLimit(cap, name="quote")
             else:
                 self._tell_quote(rt)
             self._progress = self._open_progress(rt)
             self._people = people = TerminalQuestions(rt)
-            rt.on(Printed, self._on_printed)
+            rt.on(Printed, self._told(self._on_printed))
             rt.on(Question | CostAlert, self._progress.clear)
-            rt.on(CostAlert, tell_alert)
+            rt.on(CostAlert, self._told(tell_alert))
             rt.on(WastedCost, self._account.on_wasted)
             rt.on(OverlapReport, self._account.on_overlapped)
-            rt.on(Question, people.ask)
+            rt.on(Question, self._told(people.ask))
             for question in rt.interrupts():  # asked before the run was cut off
                 people.ask(question)
             name = self._program.module.functions[self._program.module.main].name
@@ -369,7 +398,7 @@ class ProgramCommand:
                 self._live = rt.quote and _live(rt, rt.quote, await rt.spent())
                 raise
             finally:
-                self._account.kept += 0 if self._rest is None else self._rest.given
+                self._note_rest(rt)
                 await self._progress.aclose()
                 people.say_all()
 
@@ -380,30 +409,74 @@ class ProgramCommand:
 
             rt.before_end(tell)
 
+    def _make_quote(self, rt: Runtime, settings: Settings, wallet: Money | None) -> None:
+        if self._checked is not None:
+            planned = self._checked, self._program, self._given, settings
+            self._quote = rt.quote = admitted_quote(*planned, self._chosen)
+        elif self._program.pipeline is not None:
+            self._quote = pipeline_quote(self._program, settings, self._chosen)
+        caps = wallet, main_cap(self._checked, self._quote)
+        rt.takeover_terms.caps = [cap for cap in caps if cap is not None]
+        rt.takeover_terms.ask = self._asks_to_go_on
+        rt.takeover_terms.check = partial(self._check_resumed, rt, settings)
+
+    async def _check_resumed(self, rt: Runtime, settings: Settings) -> None:
+        """Check the keys of a resumed run. Whatever stops it names the command to resume it."""
+        await self._note_resume(rt)
+        await self._check_keys(settings, self._aliases, rt.model_registry.names_of)
+
+    async def _asks_to_go_on(self, why: NeedsConsent) -> bool:
+        """Ask at the terminal. Without one the error has the command to type."""
+        if self._chosen.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        return await asyncio.to_thread(confirmed, str(why).rpartition("; ")[0])
+
     async def _note_resume(self, rt: Runtime) -> None:
         if rt.journaled is not None:
             self._resume = await command_to_resume(rt.journaled, self._chosen.journal)
             self._raised = rt.journaled.run.raised
+
+    def _note_rest(self, rt: Runtime) -> None:
+        """Note answers that were kept and the limit on guesses, for the account."""
+        self._account.kept += 0 if self._rest is None else self._rest.given
+        state = rt.program.machine.state
+        if state.guesses.peak:
+            self._account.guesses = limit_on_guesses(state.bounds, self._program.module)
+
+    def _tell_cut_off(self, rt: Runtime) -> None:
+        message = (
+            "" if rt.journaled is None or self._seen else cut_off_message(rt.journaled, rt.quote)
+        )
+        if message and not (self._chosen.quiet or self._chosen.json):
+            lines = look_of(sys.stderr).marked(Sign.HELD, Tone.ASK, message)
+            print(*lines, sep="\n", file=sys.stderr)
 
     def _tell_quote(self, rt: Runtime) -> None:
         quoted = rt.quote or self._quote
         if quoted is not None and not (self._chosen.quiet or self._chosen.json or self._seen):
             look, name = look_of(sys.stderr), self._chosen.file.name
             resume = None if rt.journaled is None else self._resume
-            figures = self._raised, self._at_most, resume, self._main_cap
-            told = opening(quoted, name, look, *figures)
-            print(*told, sep="\n", file=sys.stderr)
+            now = self._quote or quoted
+            guesses = limit_on_guesses(rt.program.machine.state.bounds, self._program.module)
+            if quoted.program not in ("", now.program):
+                warning = f"{name} was changed after this run began; only new calls may differ"
+                print(*look.marked(Sign.HELD, Tone.ASK, warning), sep="\n", file=sys.stderr)
+            figures = self._limit, self._raised, resume
+            lines = opening(quoted, name, look, *figures, kill=now.kill, guesses=guesses)
+            print(*lines, sep="\n", file=sys.stderr)
 
     async def _keep_answers(self, rt: Runtime, earlier: RunRecord | None) -> Money | None:
         """Keep the answers of an earlier run, and return what that leaves to spend at most."""
-        planned = self._program, self._given, earlier, self._at_most
+        planned = self._program, self._given, earlier, self._limit and self._limit.amount
         kept, self._rest = await keep_and_tell(rt, *planned, self._chosen)
         self._account.kept, self._reused = kept.kept, kept
-        return _raised(rt, kept.at_most)
+        extension = 0 if rt.journaled is None else rt.journaled.extension
+        return None if kept.at_most is None else _raised(rt, Money(kept.at_most + extension))
 
     def _open_progress(self, rt: Runtime) -> RunProgress:
         """Return the progress of the run, which is drawn where somebody looks."""
-        progress = RunProgress(rt, self._chosen.file.name, self._at_most)
+        most = None if self._limit is None else self._limit.amount
+        progress = RunProgress(rt, self._chosen.file.name, most)
         self._account.progress = progress
         if rt.quote is not None:
             progress.live = partial(_live, rt, rt.quote)
@@ -413,6 +486,7 @@ class ProgramCommand:
         return progress
 
     async def _tell_unfinished(self, rt: Runtime) -> None:
+        self._tell_cut_off(rt)
         before = None if rt.journaled is None else await rt.journaled.unfinished_before()
         if before is not None and not self._chosen.quiet:
             look = look_of(sys.stderr)
@@ -422,18 +496,20 @@ class ProgramCommand:
             )
             print(f"  to go on with it, try: vega resume {short_id(before)}", file=sys.stderr)
 
-    async def _check_keys(self, settings: Settings) -> None:
+    async def _check_keys(
+        self,
+        settings: Settings,
+        aliases: Collection[str],
+        names_of: Callable[[str], tuple[str, ...]],
+    ) -> None:
         """Check the keys before anything runs, rather than at the first call. A replay, which calls
         no model, needs none."""
         if replay_target() is not None:
             return
-        aliases = {name for spec in self._program.module.agents for name in spec.models}
-        if self._chosen.model:
-            aliases = {self._chosen.model} if aliases else set[str]()
         providers = set[str]()
         for alias in aliases:
             try:
-                providers |= {provider_of(name) for name in settings.models_of(alias)}
+                providers |= {provider_of(name) for name in names_of(alias)}
             except SettingsError as error:
                 raise settings.unknown_model(alias, error) from None
         for provider in filter(needs_key, sorted(providers - {"scripted"})):
@@ -446,9 +522,10 @@ class ProgramCommand:
 
     def _parts(self, settings: Settings) -> dict[str, Any]:
         parts, chosen = runtime_arguments(settings), self._chosen
+        parts["resume"] = chosen.resume
         parts["trace"] = self._account.around(parts["trace"])
         if chosen.model:
-            parts["models"] = _SingleModel(parts["models"], chosen.model)
+            parts["models"] = _SingleModel(parts["models"], chosen.model, self._aliases)
         if chosen.sequential:
             parts["bounds"] = structs.replace(parts["bounds"], window=0)
         if chosen.journal:
@@ -456,6 +533,8 @@ class ProgramCommand:
             parts["ledger"] = None
         if parts["journal"] is None and parts["ledger"] is None:
             self._check_periods()
+        if parts["on_cut_off"] is None and chosen.max is not None:
+            parts["on_cut_off"] = OnCutOff.ASK  # what was accepted is the quote
         if self._checked is not None:
             known = KnownRun(tuple(self._given), ProjectWorld(self._program.root))
             sends = sends_of(self._checked, known)
@@ -523,16 +602,33 @@ class ProgramCommand:
         self._tell_account(sign)
         return 1
 
-    def _on_sigterm(self) -> None:
-        self._is_terminated = True
+    def _told(self, tell: Callable[[Any], object]) -> Callable[[Any], object]:
+        """Return a listener that stops the run, as a signal does, when the reader has gone."""
+
+        def told(news: Any) -> None:  # noqa: ANN401
+            try:
+                tell(news)
+            except BrokenPipeError:
+                silence()
+                self._on_signal(signal.SIGPIPE)
+                assert self._task is not None
+                self._task.cancel()
+
+        return told
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        self._ended_by = number
 
     def _interrupted(self) -> int:
-        look = look_of(sys.stderr)
-        tell_error("terminated" if self._is_terminated else "interrupted")
-        if advice := self._advice(None):
-            print(advice.told(look), file=sys.stderr)
-        self._tell_account(Sign.HELD)
-        return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
+        try:
+            look = look_of(sys.stderr)
+            tell_error(_ENDED_BY[self._ended_by])
+            if advice := self._advice(None):
+                print(advice.told(look), file=sys.stderr)
+            self._tell_account(Sign.HELD)
+        except OSError:  # the terminal is closed
+            silence()
+        return 128 + self._ended_by
 
     def _advice(self, error: VegaError | None) -> Advice | None:
         """Return advice, or None where there is nothing to go on with."""
@@ -546,7 +642,7 @@ class ProgramCommand:
         if self._chosen.quiet or self._progress is None:
             return
         look = look_of(sys.stderr)
-        line = self._account.line(time.monotonic() - self._began, self._at_most)
+        line = self._account.line(time.monotonic() - self._began, self._limit)
         told = look.marked(sign, _TONES[sign], f"{self._chosen.file.name}  {line}")
         print(*told, sep="\n", file=sys.stderr)
 

@@ -14,24 +14,64 @@ The limit is `--max`, or else the cap: `--budget` or that of the settings. Witho
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from vegakit.cli.cost import PriceBook
+from msgspec import structs
+
+from vegakit.cli.cost import PriceBook, window_of
 from vegakit.cli.look import Look, Rounding, Sign, Tone, count, look_of, money, one_line
 from vegakit.cli.main import amount
 from vegakit.cli.pipeline_cost import quote_pipeline
 from vegakit.cli.runs import SHOWN
-from vegakit.config import Settings, resume_target
+from vegakit.config import Settings
 from vegakit.errors import BudgetExceeded
-from vegakit.host import PastAnswers, Walk, keep_answers, keep_rest, walk_through
-from vegakit.lang import Checked, KnownRun, Quote, budget_of_main, quote
-from vegakit.money import Money, dollars, to_usd
+from vegakit.host import (
+    PastAnswers,
+    Walk,
+    keep_answers,
+    keep_rest,
+    program_digest,
+    walk_through,
+)
+from vegakit.lang import Checked, KnownRun, Module, Quote, budget_of_main, kill_cost, quote
+from vegakit.money import Money, Period, dollars, to_usd
 from vegakit.policy import BINDING
 from vegakit.ports import ReusedRun, RunQuote, RunRecord
-from vegakit.program import AT_MOST, TYPICAL, CostAlert
+from vegakit.program import AT_MOST, TYPICAL, Bounds, CostAlert
 from vegakit.sdk import ProjectWorld, Runtime, VegaProgram, read_pipeline
+from vegakit.vm import has_guards
 
+Amount = TypeVar("Amount", bound=int)
 _NO_BOUND = "no bound"
+
+
+_WINDOWS = {
+    None: "",
+    Period.HOUR: " this hour",
+    Period.DAY: " today",
+    Period.MONTH: " this month",
+}
+
+
+class SpendingLimit(NamedTuple):
+    """The amount at which a run is stopped, and its name. That of a budget with a `period` is what
+    was left in the present window when the run began."""
+
+    amount: int
+    period: Period | None = None
+    name: str = "cap"
+
+    def __str__(self) -> str:
+        return f"{self.name} {_up(self.amount)}{_WINDOWS[self.period]}"
+
+
+async def spending_limit(rt: Runtime, own: int | None) -> SpendingLimit | None:
+    """Return the lowest limit of a run: its `own` cap, or the rest of a budget with a period."""
+    room = await rt.budgets.room(settled=True)
+    binds = room is not None and (own is None or room <= own)
+    period = await rt.budgets.binding_period(room) if room is not None and binds else None
+    amount = room if period or own is None else own
+    return None if amount is None else SpendingLimit(amount, period)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +104,12 @@ def admitted_quote(
         return None
     # Without the budgets around the run: those are its cap, which may be raised while it is paused.
     quoted = quote(checked, book, None, None, {}, known, settings.bounds.paid_repeats, typical=True)
-    return None if quoted.calls == 0 else _accepted(quoted, settings, chosen)
+    if quoted.calls == 0:
+        return None
+    window = 0 if chosen.sequential else window_of(settings)
+    kill = _money(kill_cost(checked, quoted, window))
+    accepted_quote = _accepted(quoted, settings, chosen)
+    return structs.replace(accepted_quote, kill=kill, program=program_digest(program.module))
 
 
 def pipeline_quote(
@@ -84,14 +129,14 @@ def _accepted(quoted: Quote, settings: Settings, chosen: argparse.Namespace) -> 
     """Return the quote beside its cap: the budget of the run, and that of the settings where it
     holds for each run."""
     rule, caps = settings.budget_rule, list[Money]()
-    if rule.cap is not None and rule.window is None and rule.on_exceed in BINDING:
+    if rule.cap is not None and rule.period is None and rule.on_exceed in BINDING:
         caps.append(rule.cap)
     if chosen.budget is not None:
         caps.append(dollars(chosen.budget))
     cap = min(caps, default=None)
     made = RunQuote(_money(quoted.total), _money(quoted.typical), cap)
     # What goes on was accepted when it began; what keeps answers costs less, and is told apart.
-    if resume_target() is None and chosen.reuse is None:
+    if chosen.resume is None and chosen.reuse is None:
         _check_admitted(made, chosen.file.name, chosen)
     return made
 
@@ -125,32 +170,50 @@ def opening(
     quoted: RunQuote,
     name: str,
     look: Look,
+    limit: SpendingLimit | None,
     raised: int = 0,
-    left: int | None = None,
     resume: str | None = None,
-    main: int | None = None,
+    *,
+    kill: int | None = None,
+    guesses: str = "",
 ) -> list[str]:
     """Return the first lines of a run: what it usually costs, what it may cost at most, where it is
-    stopped, and what happens there if it may come so far. `left` is of a budget for each day,
-    `main` the budget of its `main`, and `resume` the command by which the run goes on, if it
-    can."""
-    most, cap = quoted.bound(raised=raised), left if quoted.cap is None else quoted.cap + raised
-    cap = _least(cap, main)
+    stopped, and what happens there if it may come so far. `raised` is what a person added,
+    `resume` the command that resumes the run, if there is one, `kill` what a kill may add, and
+    `guesses` what calls behind guards may cost in vain, of a program that has guards."""
+    cap = None if limit is None else limit.amount
+    most = quoted.bound(raised=raised)
     most = most if cap is None or most is None else min(most, cap)
     usual = quoted.typical if most is None or quoted.typical is None else min(quoted.typical, most)
     figures = [f"typical {_up(usual)}"] if usual is not None else []
     figures += [f"at most {look.paint(_up(most), Tone.STRONG)}"]
-    figures += ["no cap" if cap is None else f"cap {_up(cap)}"]
+    if raised and quoted.wallet is not None:
+        figures[-1] += (
+            f" by its quote ({_up(least(quoted.wallet + raised, cap))} with what you added)"
+        )
+    figures += ["no cap" if limit is None else str(limit)]
+    figures += [f"speculation {guesses}"] if guesses else []
+    if resume is not None and kill and most is not None and (cap is None or most < cap):
+        figures += [f"each kill may add at most {_up(kill)}"]
     lines = [f"{one_line(name)}: {', '.join(figures)}"]
     if cap is not None and (quoted.at_most is None or cap < quoted.at_most):
         beyond = (
             f"it could cost {_up(quoted.at_most)}" if quoted.at_most else "nothing else bounds it"
         )
         told = f"{beyond}; at its cap what does not fit is refused"
-        if resume is not None:
-            told += f", and {resume} --budget '+$1' goes on"
+        if resume is not None and limit is not None and limit.period is None:
+            told += f"; to continue then, type: {resume} --budget '+$1'"
         lines += look.marked(Sign.HELD, Tone.ASK, told)
     return lines
+
+
+def limit_on_guesses(bounds: Bounds, module: Module) -> str:
+    """Return what calls may cost in vain that are begun behind guards, for people; empty for a
+    program without guards, and for one that begins nothing early."""
+    if not bounds.window or not (bounds.guesses or bounds.least_guesses) or not has_guards(module):
+        return ""
+    or_calls = f" or {count(bounds.least_guesses, 'call')}" if bounds.least_guesses else ""
+    return f"at most {_up(bounds.guesses)}{or_calls}"
 
 
 async def keep_and_tell(
@@ -172,7 +235,7 @@ async def keep_and_tell(
         walk = await walk_through(*planned, chosen.allow)
         at_most = walk.at_most(rt.quote and rt.quote.at_most, left)
         usual = rt.quote.typical if rt.quote and chosen.admit == TYPICAL else None
-        figure = at_most if usual is None else _least(at_most, usual)
+        figure = at_most if usual is None else least(at_most, usual)
         if chosen.max is not None and (figure is None or figure > dollars(chosen.max)):
             await journaled.give_up(rt.clock.now())
             costs = "may cost" if usual is None else "usually costs"
@@ -235,7 +298,7 @@ def quote_page(
         return {}
     quoted = quoted or RunQuote()
     bound = quoted.bound(raised=raised)
-    cap = _least(None if quoted.cap is None else quoted.cap + raised, main)
+    cap = least(None if quoted.cap is None else quoted.cap + raised, main)
     figures: dict[str, Any] = {"typical_usd": to_usd(quoted.typical)}
     if reused is not None:
         bound = None if reused.at_most is None else reused.at_most + raised
@@ -250,7 +313,8 @@ def quote_page(
     }
 
 
-def _least(*caps: int | None) -> int | None:
+def least(*caps: Amount | None) -> Amount | None:
+    """Return the lowest cap, None if there is none."""
     return min((cap for cap in caps if cap is not None), default=None)
 
 

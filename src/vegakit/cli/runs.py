@@ -36,6 +36,7 @@ from vegakit.cli.look import (
 )
 from vegakit.cli.main import CommandParser
 from vegakit.config import (
+    BudgetChange,
     CutOffTools,
     ReplayTarget,
     ResumeTarget,
@@ -43,18 +44,19 @@ from vegakit.config import (
     environment_with,
     load,
     replay_variables,
-    resume_target,
     resume_variables,
 )
 from vegakit.errors import (
     BudgetExceeded,
     InvalidMoneyError,
+    NeedsConsent,
     ProgramChanged,
+    StoreError,
     ToolCutOff,
     UserError,
     VegaError,
 )
-from vegakit.money import Money, dollars, in_dollars
+from vegakit.money import Money, dollars, format_money, in_dollars
 from vegakit.ports import RunRecord
 from vegakit.store import (
     RunSummary,
@@ -195,6 +197,9 @@ _STATES = {
     "unfinished": (Sign.HELD, Tone.ASK),
     "done": (Sign.DONE, Tone.OK),
     "given up": (Sign.WAITING, Tone.PLAIN),
+    "refused": (Sign.REFUSED, Tone.PLAIN),
+    "denied": (Sign.REFUSED, Tone.PLAIN),
+    "not set up": (Sign.REFUSED, Tone.PLAIN),
 }
 
 
@@ -237,11 +242,12 @@ def render_runs(runs: Sequence[RunSummary], look: Look = PIPE) -> str:
 
 
 def _state(summary: RunSummary) -> Cell:
-    word = "running" if summary.is_running else "unfinished"
+    state = "running" if summary.is_running else "unfinished"
     if summary.ended_ms is not None:
-        word = "given up" if summary.run.is_given_up else "done"
-    sign, tone = _STATES[word]
-    return Cell(f"{sign} {word}", tone)
+        state = "given up" if summary.run.is_given_up else "done"
+        state = summary.run.refusal.partition(":")[0] or state
+    sign, tone = _STATES[state]
+    return Cell(f"{sign} {state}", tone)
 
 
 def _took(summary: RunSummary) -> str:
@@ -259,12 +265,19 @@ def resume_command(arguments: Sequence[str]) -> int:
     place, wanted = where(chosen.named)
     is_shared = place == journal_of_user()
     summary = _unfinished(place, wanted, is_shared=is_shared)
-    said = f"going on with run {short_id(summary.run)} of {show_place(place)}: {_standing(summary)}"
-    if chosen.budget:
-        asyncio.run(_raise_budget(place, summary.run, chosen.budget, is_shared=is_shared))
-        said += f"; its budget is raised by {money(chosen.budget)}"
+    said = f"resuming run {short_id(summary.run)} of {show_place(place)}: {_standing(summary)}"
+    if (change := chosen.budget) is not None:
+        amount = format_money(change.amount)
+        said += f"; with {amount} more" if change.is_more else f"; with a budget of {amount}"
     first = summary.run.first or summary.run.program
-    which = ResumeTarget(first if is_shared else "", chosen.tools)
+    which = ResumeTarget(
+        first if is_shared else "",
+        chosen.tools,
+        decided=summary.run.program,
+        budget=chosen.budget,
+        accept=chosen.yes,
+        current_settings=chosen.use_current_settings,
+    )
     return start_again(said, summary.run, resume_variables(which))
 
 
@@ -283,7 +296,19 @@ def _resume_parser() -> argparse.ArgumentParser:
         help="the beginning of a run's id, or a journal; the last unfinished run of this folder",
     )
     parser.add_argument(
-        "--budget", type=_raise, metavar="'+$5'", help="raise its budget first; mind the quotes"
+        "--budget",
+        type=_budget,
+        metavar="'$15'",
+        help="its cap from now on, or '+$5' to add so much; mind the quotes. It counts only if the "
+        "run goes on",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="accept what calls may cost that a kill cut off"
+    )
+    parser.add_argument(
+        "--use-current-settings",
+        action="store_true",
+        help="ask the models that aliases stand for by now, and not those that it began with",
     )
     tools = parser.add_mutually_exclusive_group()
     for decision, help_ in (
@@ -297,18 +322,17 @@ def _resume_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _raise(text: str) -> Money:
-    # Elsewhere an amount without a sign is the most that may be spent, and so is no one to add.
+def _budget(text: str) -> BudgetChange:
     try:
-        more = dollars(text[1:]) if text.startswith("+") else Money(0)
+        change = BudgetChange(dollars(text.removeprefix("+")), is_more=text.startswith("+"))
     except InvalidMoneyError:
-        more = Money(0)
-    if more <= 0:
+        change = BudgetChange(Money(0), is_more=True)
+    if change.amount <= 0:
         raise argparse.ArgumentTypeError(
-            f"expected an amount to add, in quotes, since a shell reads $5 as its own: '+$5'; "
-            f"got {text!r}"
+            "expected the cap, '$15', or an amount to add, '+$5', in quotes, since a shell reads "
+            f"$5 as its own; got {text!r}"
         )
-    return more
+    return change
 
 
 def _unfinished(place: str, wanted: str, *, is_shared: bool) -> RunSummary:
@@ -353,11 +377,6 @@ def _standing(summary: RunSummary) -> str:
     return f"{calls}, {money(summary.spent)} spent{lost}"
 
 
-async def _raise_budget(place: str, run: RunRecord, more: Money, *, is_shared: bool) -> None:
-    async with aclosing(open_journal(place, shared=is_shared)) as journal:
-        await journal.raise_budget(run.program, more)
-
-
 # What to type after a run that did not come to its end.
 
 
@@ -382,11 +401,12 @@ class Advice(NamedTuple):
 
 
 async def command_to_resume(journaled: "JournaledRun", journal: str | None) -> str:
-    """Return the command by which a run goes on. It is named where without a name another one
-    would: the last that is unfinished in this folder."""
-    if journal is not None:
-        return f"{RESUME} {shlex.quote(show_place(journal))}"
-    return RESUME if await journaled.is_last() else f"{RESUME} {short_id(journaled.run)}"
+    """Return the command that resumes a run. It names the run where without a name another one
+    would be resumed: the last that is unfinished in this folder."""
+    named = "" if await journaled.is_last() else short_id(journaled.run)
+    named = named if journal is None else shlex.quote(show_place(journal))
+    flag = "--use-current-settings" if journaled.which.current_settings else ""
+    return " ".join(filter(None, [RESUME, named, flag]))
 
 
 def advice_on(journaled: "JournaledRun", error: VegaError | None, command: str) -> Advice | None:
@@ -398,30 +418,49 @@ def advice_on(journaled: "JournaledRun", error: VegaError | None, command: str) 
     if isinstance(error, ProgramChanged):
         kept = "to start a new run that keeps the answers whose requests are unchanged"
         return Advice(kept, command_to_reuse(journaled.run))
-    if isinstance(error, ToolCutOff) or journaled.run.is_given_up:
+    if journaled.run.refusal:
+        return _advice_to_start(journaled.run)
+    if isinstance(error, ToolCutOff | NeedsConsent) or journaled.run.is_given_up:
         return None  # it says itself what to do
     is_refused = isinstance(error, BudgetExceeded)
     if is_refused and NO_PRICE in str(error):
         # A recorded error is its name and its words: no more is known of one that is read again.
         return Advice("to go on when it has a price", command)
+    if is_refused and _OF_USER in str(error):
+        return Advice("to go on when budget.default in your own settings is higher", command)
     missing = _MISSING.search(str(error))
     if is_refused or missing:
         more = missing.group() if missing else _MORE
         return Advice("to go on with a higher budget", f"{command} --budget {more}")
-    if error is None or journaled.failed:
+    if error is None or journaled.failed or isinstance(error, StoreError):
         return Advice("to go on", command)
     return Advice("to go on after the program or a setting is changed", command)
+
+
+def _advice_to_start(run: RunRecord) -> Advice:
+    """Return advice on a run that could not begin: with a dollar more if its command has a cap."""
+    command = list(run.command)
+    is_own_cap = run.refusal.startswith("refused") and _OF_USER not in run.refusal
+    if is_own_cap and _BUDGET in command[:-1]:
+        cap = command.index(_BUDGET) + 1
+        command[cap] = format_money(dollars(command[cap]) + dollars("$1"))
+        return Advice(f"{_NO_CALL} with a higher budget", _brief(command))
+    return Advice(f"{_NO_CALL} after a change", _brief(command))
+
+
+_BUDGET = "--budget"
+_OF_USER = "budget 'user'"
+_NO_CALL = "it made no call, so it has ended; to start it again"
 
 
 # `vega run --reuse`: an edited program keeps the answers of a run.
 
 
-async def run_to_reuse(
-    wanted: str | None, journal: str | None, settings: Settings
-) -> RunRecord | None:
+async def run_to_reuse(chosen: argparse.Namespace, settings: Settings) -> RunRecord | None:
     """Return the run whose answers another one is to keep; whoever carries it on may still change
     them. In a journal of one program one that is unfinished is given up: the new run takes its
     place there. A run that goes on has its answers, and may do without the earlier one."""
+    wanted: str | None = chosen.reuse
     if wanted is None:
         return None
     if not wanted:
@@ -431,13 +470,13 @@ async def run_to_reuse(
             "--reuse keeps answers from the journal, and nothing is recorded here; leave out "
             "--no-journal, or name a journal: --journal run.db"
         )
-    place = journal or settings.journal_place
-    if resume_target() is None:
+    place: str = chosen.journal or settings.journal_place
+    if chosen.resume is None:
         _check_is_there(place, wanted)
     try:
         summary = named_run(runs_in(place), wanted, place)
-    except UserError:
-        if resume_target() is None:
+    except (UserError, StoreError):
+        if chosen.resume is None:
             raise
         return None
     if summary.is_running:

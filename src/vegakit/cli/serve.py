@@ -26,7 +26,7 @@ from vegakit.cli.look import (
     print_json,
     table,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, Argument, CommandParser, declare
 from vegakit.concurrency import SteadyClock
 from vegakit.config import LogFormat, Settings, SourceKind, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
@@ -171,18 +171,20 @@ def _serve_parser() -> CommandParser:
         description="Serve a kernel: processes with quotas and a fair queue, questions to people, "
         "sessions through pipelines, and events, for workers in any language. Ctrl-C and SIGTERM "
         "let open calls finish; a second one ends at once.",
+        arguments=[
+            Argument(
+                "--doors",
+                type=_doors,
+                default=["http"],
+                metavar=",".join(DOORS),
+                help="the protocols to serve; http if not given",
+            ),
+            Argument(
+                "--store", metavar="PLACE", help="a file or postgresql://…, which servers may share"
+            ),
+            Argument("--host", help="the address to listen on; 127.0.0.1 if nothing says else"),
+        ],
     )
-    parser.add_argument(
-        "--doors",
-        type=_doors,
-        default=["http"],
-        metavar=",".join(DOORS),
-        help="the protocols to serve; http if not given",
-    )
-    parser.add_argument(
-        "--store", metavar="PLACE", help="a file or postgresql://…, which servers may share"
-    )
-    parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if nothing says else")
     for port in dict.fromkeys(door.port for door in DOORS.values()):
         names = " and ".join(name for name, door in DOORS.items() if door.port == port)
         parser.add_argument(
@@ -192,51 +194,67 @@ def _serve_parser() -> CommandParser:
             metavar="PORT",
             help=f"the port for {names}; 0 for a free one",
         )
-    parser.add_argument(
-        "--drain",
-        type=_drain,
-        metavar="10s",
-        help="how long open calls may take when the server ends",
-    )
-    parser.add_argument(
-        "--bus", metavar="redis://…", help="a Redis that servers share; else each has its own bus"
-    )
-    parser.add_argument(
-        "--may-ask",
-        metavar="MODEL",
-        action="append",
-        default=[],
-        help="a model for agents that requests define; without one, only workers run agents",
-    )
-    parser.add_argument(
-        "--tenant-budget", metavar="'$5/day'", help="what the agents of each tenant may spend here"
-    )
-    parser.add_argument(
-        "--code",
-        metavar="TENANT=FOLDER",
-        action="append",
-        default=[],
-        help="a folder that the coding agent works in for a tenant; none if not given",
-    )
-    parser.add_argument(
-        "--code-budget", metavar="'$1'", help="what each session of the coding agent may spend"
-    )
-    parser.add_argument(
-        "--code-mode",
-        choices=("plan", "ask", "auto"),
-        default="ask",
-        help="the freest mode that a request may choose; ask if not given",
-    )
-    parser.add_argument("--certificate", metavar="FILE", help="serve with TLS, by this certificate")
-    parser.add_argument("--key", metavar="FILE", help="the key of the certificate")
-    parser.add_argument(
-        "--client-ca", metavar="FILE", help="let in only clients with a certificate of this CA"
-    )
-    parser.add_argument(
-        "--no-tls", action="store_true", help="beyond this machine, behind a proxy that speaks TLS"
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", help="log to stderr as JSON, a line a record"
+    declare(
+        parser,
+        [
+            Argument(
+                "--drain",
+                type=_drain,
+                metavar="10s",
+                help="how long open calls may take when the server ends",
+            ),
+            Argument(
+                "--bus",
+                metavar="redis://…",
+                help="a Redis that servers share; else each has its own bus",
+            ),
+            Argument(
+                "--may-ask",
+                metavar="MODEL",
+                action="append",
+                default=[],
+                help="a model for agents that requests define; without one, only workers run "
+                "agents",
+            ),
+            Argument(
+                "--tenant-budget",
+                metavar="'$5/day'",
+                help="what the agents of each tenant may spend here",
+            ),
+            Argument(
+                "--code",
+                metavar="TENANT=FOLDER",
+                action="append",
+                default=[],
+                help="a folder that the coding agent works in for a tenant; none if not given",
+            ),
+            Argument(
+                "--code-budget",
+                metavar="'$1'",
+                help="what each session of the coding agent may spend",
+            ),
+            Argument(
+                "--code-mode",
+                choices=("plan", "ask", "auto"),
+                default="ask",
+                help="the freest mode that a request may choose; ask if not given",
+            ),
+            Argument("--certificate", metavar="FILE", help="serve with TLS, by this certificate"),
+            Argument("--key", metavar="FILE", help="the key of the certificate"),
+            Argument(
+                "--client-ca",
+                metavar="FILE",
+                help="let in only clients with a certificate of this CA",
+            ),
+            Argument(
+                "--no-tls",
+                action="store_true",
+                help="beyond this machine, behind a proxy that speaks TLS",
+            ),
+            Argument(
+                "--json-logs", action="store_true", help="log to stderr as JSON, a line a record"
+            ),
+        ],
     )
     return parser
 
@@ -382,9 +400,13 @@ async def _with_tokens(place: str, work: Callable[[Tokens], Awaitable[T]]) -> T:
 
 
 def _token_parser() -> CommandParser:
-    shared = CommandParser(add_help=False)
-    shared.add_argument("--store", metavar="PLACE", help="that of the server; as in vega serve")
-    shared.add_argument("--json", action="store_true", help="as JSON, for programs")
+    shared = CommandParser(
+        add_help=False,
+        arguments=[
+            Argument("--store", metavar="PLACE", help="that of the server; as in vega serve"),
+            JSON,
+        ],
+    )
     parser = CommandParser(
         prog="vega token",
         description="Say who may call a kernel. A token is of a tenant, a user and a role: a viewer"
@@ -392,31 +414,49 @@ def _token_parser() -> CommandParser:
         " what each tenant may spend.",
     )
     actions = parser.add_subparsers(required=True, metavar="create | list | revoke")
-    making = actions.add_parser("create", parents=[shared], help="make a token, and print it once")
-    making.add_argument("--tenant", required=True, help="whose processes it is for")
-    making.add_argument("--user", required=True, help="who will call with it")
-    making.add_argument(
-        "--role",
-        choices=[role.value for role in TokenRole],
-        default=TokenRole.WORKER.value,
-        help="worker if not given",
+    actions.add_parser(
+        "create",
+        parents=[shared],
+        help="make a token, and print it once",
+        arguments=[
+            Argument("--tenant", required=True, help="whose processes it is for"),
+            Argument("--user", required=True, help="who will call with it"),
+            Argument(
+                "--role",
+                choices=[role.value for role in TokenRole],
+                default=TokenRole.WORKER.value,
+                help="worker if not given",
+            ),
+            Argument(
+                "--expires",
+                type=_valid_ms,
+                metavar="30d",
+                help="good for so long; else until revoked",
+            ),
+            Argument(
+                "--wallet",
+                type=_amount,
+                metavar="'$5'",
+                help="what agents of the server may spend for its calls, in all; else as the "
+                "tenant's",
+            ),
+        ],
+        run=_create,
     )
-    making.add_argument(
-        "--expires", type=_valid_ms, metavar="30d", help="good for so long; else until revoked"
+    actions.add_parser(
+        "list",
+        parents=[shared],
+        help="show tokens, without their secret",
+        arguments=[Argument("--tenant", help="of this tenant only")],
+        run=_list,
     )
-    making.add_argument(
-        "--wallet",
-        type=_amount,
-        metavar="'$5'",
-        help="what agents of the server may spend for its calls, in all; else as the tenant's",
+    actions.add_parser(
+        "revoke",
+        parents=[shared],
+        help="refuse a token from now on",
+        arguments=[Argument("id", help="as vega token list shows it")],
+        run=_revoke,
     )
-    making.set_defaults(run=_create)
-    listing = actions.add_parser("list", parents=[shared], help="show tokens, without their secret")
-    listing.add_argument("--tenant", help="of this tenant only")
-    listing.set_defaults(run=_list)
-    revoking = actions.add_parser("revoke", parents=[shared], help="refuse a token from now on")
-    revoking.add_argument("id", help="as vega token list shows it")
-    revoking.set_defaults(run=_revoke)
     return parser
 
 

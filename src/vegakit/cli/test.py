@@ -3,7 +3,6 @@
 The testing kit is loaded only when the command is called.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -12,13 +11,21 @@ from typing import Any
 
 from vegakit.cli.compiler import check_loading, nodes_at
 from vegakit.cli.look import Sign, Tone, duration, look_of, print_json
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import UserError
 
 
 def test_command(arguments: Sequence[str]) -> int:
     """Run `vega test`."""
-    chosen = _test_parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega test",
+        description="Run test programs: scripted answers in their comments, virtual time, no key.",
+        arguments=[
+            Argument("paths", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER"),
+            Argument("-v", "--verbose", action="store_true", help="name those that passed too"),
+            Argument("--json", action="store_true", help="for machines"),
+        ],
+    ).parse_args(arguments)
     from vegakit.testing import find_tests, run_test
 
     began, failed = time.monotonic(), 0
@@ -51,14 +58,3 @@ def test_command(arguments: Sequence[str]) -> int:
     took = duration((time.monotonic() - began) * 1000)
     print(f"{len(paths) - failed} of {len(paths)} passed in {took}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _test_parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega test",
-        description="Run test programs: scripted answers in their comments, virtual time, no key.",
-    )
-    parser.add_argument("paths", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
-    parser.add_argument("-v", "--verbose", action="store_true", help="name those that passed too")
-    parser.add_argument("--json", action="store_true", help="for machines")
-    return parser

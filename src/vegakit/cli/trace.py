@@ -30,7 +30,7 @@ from vegakit.cli.look import (
     table,
     tokens,
 )
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, Argument, CommandParser
 from vegakit.config import load
 from vegakit.errors import SettingsError, UserError
 from vegakit.events import CallKind, CallStatus, CallTraced
@@ -41,7 +41,20 @@ from vegakit.telemetry import Redactor, TracedRun, error_type, load_runs
 
 def trace_command(arguments: Sequence[str]) -> int:
     """Run `vega trace`."""
-    chosen = _parser().parse_args(arguments)
+    chosen = CommandParser(
+        prog="vega trace",
+        description="Show the last runs, or one run as a tree.",
+        arguments=[
+            Argument("id", nargs="?", default="", help="the beginning of an id, of vega runs too"),
+            Argument(
+                "--file",
+                type=Path,
+                help="a file of traces, JSON lines or SQLite; that of the settings if absent",
+            ),
+            Argument("--last", type=_count, default=20, metavar="N", help="how many runs; 20"),
+            JSON,
+        ],
+    ).parse_args(arguments)
     path: Path = chosen.file or _settings_path()
     runs = _load(path, chosen.id, chosen.last)
     shown = _chosen(runs, chosen.id, path) if chosen.id else runs
@@ -68,23 +81,6 @@ def _has_bare_errors(run: TracedRun) -> bool:
     return not has_content and any(
         call.error and call.error == error_type(call) for call in run.calls
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser(
-        prog="vega trace", description="Show the last runs, or one run as a tree."
-    )
-    parser.add_argument(
-        "id", nargs="?", default="", help="the beginning of an id, of vega runs too"
-    )
-    parser.add_argument(
-        "--file",
-        type=Path,
-        help="a file of traces, JSON lines or SQLite; that of the settings if absent",
-    )
-    parser.add_argument("--last", type=_count, default=20, metavar="N", help="how many runs; 20")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    return parser
 
 
 def _count(text: str) -> int:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from vegakit.cli.look import Column, Look, count, look_of, moment, one_line, print_json, table
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import JSON, Argument, CommandParser, declare
 from vegakit.errors import UserError
 from vegakit.sage import Rewound, UndoTurn, Unrestored, redo_turns, undo_turns, undoable_turns
 
@@ -53,21 +53,33 @@ def _parser() -> argparse.ArgumentParser:
         "goes on as before them. Files that somebody else changed since are kept.",
     )
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("--turns", type=int, default=1, metavar="N", help="how many; 1")
-    either.add_argument(
-        "--to", type=int, metavar="N", help="all after turn N of --list; 0 is the beginning"
+    declare(
+        either,
+        [
+            Argument("--turns", type=int, default=1, metavar="N", help="how many; 1"),
+            Argument(
+                "--to", type=int, metavar="N", help="all after turn N of --list; 0 is the beginning"
+            ),
+            Argument("--redo", action="store_true", help="take back the last undo"),
+            Argument("--list", action="store_true", help="show the turns, the latest first"),
+        ],
     )
-    either.add_argument("--redo", action="store_true", help="take back the last undo")
-    either.add_argument("--list", action="store_true", help="show the turns, the latest first")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="restore also what somebody else changed since"
+    declare(
+        parser,
+        [
+            Argument(
+                "--overwrite",
+                action="store_true",
+                help="restore also what somebody else changed since",
+            ),
+            Argument(
+                "--replaced",
+                action="store_true",
+                help="also if another folder has taken the place of the one that the turns ran in",
+            ),
+            JSON,
+        ],
     )
-    parser.add_argument(
-        "--replaced",
-        action="store_true",
-        help="also if another folder has taken the place of the one that the turns ran in",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     return parser
 
 

@@ -324,7 +324,7 @@ def _user_rule(layer: Layer) -> ScopeRule | None:
         rule = budget_rule(msgspec.convert(tree["budget"], BudgetTable))
     except UserError:  # told with its place, when the settings are put together
         return None
-    return None if rule.window is None else rule
+    return None if rule.period is None else rule
 
 
 def _of_file(file: SettingsFile, kind: SourceKind, paths: SettingsPaths) -> Layer:

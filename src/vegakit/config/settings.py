@@ -3,9 +3,7 @@ from.
 """
 
 import os
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import reduce
 from itertools import pairwise
@@ -46,7 +44,7 @@ from vegakit.config.tables import (
     parse_size,
 )
 from vegakit.errors import SettingsError, did_you_mean
-from vegakit.money import dollars, parse_allowance
+from vegakit.money import Money, dollars, parse_allowance
 from vegakit.policy import (
     BreakerRule,
     PermissionRule,
@@ -54,10 +52,10 @@ from vegakit.policy import (
     RetryBudgetRule,
     RetryRule,
     ScopeRule,
-    WindowRule,
     parse_permission,
 )
 from vegakit.prices import PriceRow, PriceTier
+from vegakit.records import from_json, to_json
 
 # Which recorded run a program that is started again belongs to: it is replayed, or goes on.
 #
@@ -84,27 +82,26 @@ class ReplayTarget(NamedTuple):
     run: str = ""
 
 
-class ResumeTarget(NamedTuple):
+class BudgetChange(Struct, frozen=True):
+    """A change of the budget of a resumed run: an amount to add, or the new cap."""
+
+    amount: Money
+    is_more: bool
+
+
+class ResumeTarget(Struct, frozen=True):
     """`run` is empty for the unfinished run of a journal that holds one at a time. `alone` says
-    that it is this very run, and not the runs of a program whose first it was."""
+    that it is this very run, and not the runs of a program whose first it was. The decisions
+    of a person are about the run `decided`: a new `budget`, to `accept` the cost of resuming, and
+    to use the `current_settings`."""
 
     run: str = ""
     tools: CutOffTools = CutOffTools.ASK
     alone: bool = False
-
-
-_taken_up: ContextVar[ResumeTarget | None] = ContextVar("vega_taken_up", default=None)
-
-
-@contextmanager
-def resuming(which: ResumeTarget) -> Generator[None]:
-    """Have a runtime that is entered within the block go on with a run, whatever the process was
-    started for: one process may take up several runs."""
-    token = _taken_up.set(which)
-    try:
-        yield
-    finally:
-        _taken_up.reset(token)
+    decided: str = ""
+    budget: BudgetChange | None = None
+    accept: bool = False
+    current_settings: bool = False
 
 
 def replay_target(environment: Mapping[str, str] | None = None) -> ReplayTarget | None:
@@ -122,23 +119,19 @@ def replay_variables(which: ReplayTarget) -> dict[str, str]:
     return {_REPLAY: f"{which.run}:{place}"}
 
 
-def resume_target(environment: Mapping[str, str] | None = None) -> ResumeTarget | None:
-    """Return which recorded run this process, or the block we are in, goes on with; None if it
-    begins one."""
-    if environment is None and (here := _taken_up.get()) is not None:
-        return here
-    variables = os.environ if environment is None else environment
-    run, colon, rest = variables.get(_RESUME, "").partition(":")
-    if not colon:
-        return None
-    tools, _, pid = rest.partition(":")
-    # What the program starts inherits our variables, and is not the program.
-    return ResumeTarget(run, CutOffTools(tools)) if int(pid) == os.getpid() else None
+def take_resume() -> ResumeTarget | None:
+    """Return the recorded run that this process was started to resume, and forget it. None if the
+    process begins a new run."""
+    # `vega resume` starts the recorded command in place of itself. A Python script has arguments
+    # and constructors of its own, so its environment is the only channel that reaches it. The
+    # variable is taken once, and names the process, because child processes inherit it.
+    pid, colon, which = os.environ.pop(_RESUME, "").partition(":")
+    return from_json(ResumeTarget, which) if colon and int(pid) == os.getpid() else None
 
 
 def resume_variables(which: ResumeTarget) -> dict[str, str]:
-    """Return the variables for a program that takes the place of this process, and is to go on."""
-    return {_RESUME: f"{which.run}:{which.tools}:{os.getpid()}"}
+    """Return the variables for a program that replaces this process and resumes a run."""
+    return {_RESUME: f"{os.getpid()}:{to_json(which).decode()}"}
 
 
 def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
@@ -252,8 +245,7 @@ def _tier(written: PriceTable | LongInputPrices, above_input_tokens: int = 0) ->
 def budget_rule(table: BudgetTable) -> ScopeRule:
     """Return the rule of a budget as its table says."""
     allowance = parse_allowance(table.default)
-    window = WindowRule(allowance.period) if allowance.period else None
-    return ScopeRule(allowance.amount, table.on_exceed, window)
+    return ScopeRule(allowance.amount, table.on_exceed, allowance.period)
 
 
 # Where spans are sent.

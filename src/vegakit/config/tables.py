@@ -289,6 +289,17 @@ class LimitTable(Table, frozen=True):
     breaker: BreakerTable = BreakerTable()
 
 
+class OnCutOff(StrEnum):
+    """The ways to pay for calls that the end of a run's process cut off."""
+
+    CAP = "cap"
+    """Up to the cap of the run."""
+    ASK = "ask"
+    """A person accepts the cost first."""
+    NEVER = "never"
+    """Only from the quote of the run."""
+
+
 class BudgetTable(Table, frozen=True):
     """Limits what may be spent where a program does not say."""
 
@@ -296,6 +307,10 @@ class BudgetTable(Table, frozen=True):
         AllowanceText, _says("the cap of each run; with a period, of all runs together")
     ] = "$10"
     on_exceed: Annotated[OnExceed, _says("when a call does not fit", "block")] = OnExceed.BLOCK
+    on_cut_off: Annotated[
+        OnCutOff | None,
+        _says("who pays for calls that a kill cut off; up to the cap if not written", "ask"),
+    ] = None
 
 
 class OtlpProtocol(StrEnum):
@@ -430,6 +445,23 @@ class BoundsTable(Table, frozen=True):
     living: Annotated[Count, _says("how many processes may live at once", 5_000)] = 1_000
     repeats: Annotated[Count, _says("the same tool call in one ask of a program, at most", 10)] = 5
     paid_repeats: Annotated[Window, _says("repeats a program may pay, in % of its sends", 50)] = 20
+
+
+class SpeculateTable(Table, frozen=True):
+    """Limits the cost in vain of calls that begin behind an undecided guard of a program."""
+
+    limit: Annotated[
+        AmountText | None,
+        _says(
+            "of each run; if not written 5 % of its typical cost, at most $0.10, and two calls at "
+            "any price; an amount that you write allows no call above it",
+            "$0.02",
+        ),
+    ] = None
+    agents: Annotated[
+        dict[str, Annotated[AmountText, _says("of all asks of this agent in a run", "$0")]],
+        _says("Limits for agents by name, within that of the run"),
+    ] = field(default_factory=dict[str, str])
 
 
 class McpTable(Table, frozen=True):
@@ -567,6 +599,7 @@ class Tables(Table, frozen=True):
     cache: CacheTable = CacheTable()
     observable: ObservableTable = ObservableTable()
     bounds: BoundsTable = BoundsTable()
+    speculate: SpeculateTable = SpeculateTable()
     permissions: PermissionsTable = PermissionsTable()
     audit: AuditTable = AuditTable()
     serve: ServeTable = ServeTable()

@@ -141,6 +141,15 @@ class NodeStep(Struct, frozen=True):
             return self.effect.result
         return None if self.expression is None else self.expression.type
 
+    @property
+    def expressions(self) -> Iterator[Expression]:
+        """Yield the expressions of the step: guards, value, arguments of its effect."""
+        yield from (guard.expression for guard in self.guards)
+        if self.expression is not None:
+            yield self.expression
+        if self.effect is not None:
+            yield from (part for _, part in self.effect.arguments)
+
 
 class NodeRules(Struct, frozen=True):
     """The rules of a node: its rights, and how its runs are kept. `sensitive` are names of inputs,
@@ -170,6 +179,13 @@ class NodeProgram(Struct, frozen=True):
     states: tuple[StateRecords, ...] = ()
     rules: NodeRules = NodeRules()
     callees: tuple["NodeProgram", ...] = ()
+
+    @property
+    def expressions(self) -> Iterator[Expression]:
+        """Yield the expressions of clauses and steps."""
+        yield from (clause.expression for clause in (*self.before, *self.after))
+        for step in self.steps:
+            yield from step.expressions
 
     @property
     def has_effects(self) -> bool:
@@ -550,7 +566,7 @@ def sensitivity_of(node: NodeProgram) -> Sensitivity:
                 arguments[step.name] = frozenset({*hidden, "inputs"})
             fields[step.name] = inner & {name for name, _ in callee.outputs}
         if hidden and not step.effect.state:
-            names.add(step.name)  # what was answered may repeat what was asked
+            names.add(step.name)  # an answer may repeat its question
         elif step.effect.state:
             fields[step.name] = secret | _fields_made(step.effect, names, fields)
     return Sensitivity(frozenset(names), fields, arguments)

@@ -18,7 +18,7 @@ be read.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -49,12 +49,12 @@ from vegakit.contracts.typed import (
     RecordMade,
     Relation,
     Rescaled,
-    TypedPart,
     cost_of,
     item_type,
     parts_of,
     substituted,
     walk,
+    with_parts,
 )
 
 Rule: TypeAlias = Callable[[NodeProgram], NodeProgram]
@@ -101,18 +101,7 @@ def _may_trap(part: Expression) -> bool:
 
 def _rebuilt(part: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return a tree whose parts were changed, inner ones first."""
-    changes: dict[str, Any] = {
-        field: _rebuilt_value(getattr(part, field), change) for field in part.__struct_fields__
-    }
-    return change(replace(part, **changes))
-
-
-def _rebuilt_value(value: Any, change: Callable[[Expression], Expression]) -> Any:  # noqa: ANN401
-    if isinstance(value, TypedPart):
-        return _rebuilt(cast("Expression", value), change)
-    if isinstance(value, tuple):
-        return tuple(_rebuilt_value(each, change) for each in cast("tuple[Any, ...]", value))
-    return value
+    return change(with_parts(part, lambda inner: _rebuilt(inner, change)))
 
 
 def _clauses(
@@ -150,12 +139,6 @@ def _free(part: Expression) -> set[str]:
 def _all_parts(parts: Iterable[Expression]) -> Iterator[Expression]:
     for part in parts:
         yield from walk(part)
-
-
-def _step_parts(step: NodeStep) -> Iterator[Expression]:
-    yield from (guard.expression for guard in step.guards)
-    if step.expression is not None:
-        yield step.expression
 
 
 def _reads(parts: Iterable[Expression]) -> set[str]:
@@ -277,19 +260,8 @@ def _known_in(part: Expression, known: _Known) -> Expression:
         over, body = _known_in(part.over, known), _known_in(part.body, inner)
         part = replace(part, over=over, body=body, start=start)
     else:
-        changes: dict[str, Any] = {
-            field: _known_value(getattr(part, field), known) for field in part.__struct_fields__
-        }
-        part = replace(part, **changes)
+        part = with_parts(part, lambda each: _known_in(each, known))
     return known.get(part, part)
-
-
-def _known_value(value: Any, known: _Known) -> Any:  # noqa: ANN401
-    if isinstance(value, TypedPart):
-        return _known_in(cast("Expression", value), known)
-    if isinstance(value, tuple):
-        return tuple(_known_value(each, known) for each in cast("tuple[Any, ...]", value))
-    return value
 
 
 def _with_shared_steps(node: NodeProgram, total: Totality) -> NodeProgram:
@@ -302,7 +274,7 @@ def _with_shared_steps(node: NodeProgram, total: Totality) -> NodeProgram:
         if not (part := _most_repeated(node, steps, total)):
             break
         made = NodeStep(name, "compute", steps[0].line, part)
-        uses = (n for n, step in enumerate(steps) if part in _all_parts(_step_parts(step)))
+        uses = (n for n, step in enumerate(steps) if part in _all_parts(step.expressions))
         steps.insert(next(uses, len(steps)), made)
         node = _reused(replace(node, steps=(*steps,)))
         steps = [*node.steps]
@@ -310,7 +282,7 @@ def _with_shared_steps(node: NodeProgram, total: Totality) -> NodeProgram:
 
 
 def _most_repeated(node: NodeProgram, steps: list[NodeStep], total: Totality) -> Expression | None:
-    parts = [part for step in steps for part in _step_parts(step)]
+    parts = [part for step in steps for part in step.expressions]
     parts += [clause.expression for clause in node.after]
     places = Counter(_all_parts(parts))
     closed = {each.name for each in node.inputs} | {step.name for step in steps}
@@ -342,7 +314,7 @@ def filter_first(node: NodeProgram, total: Totality = is_total) -> NodeProgram:
             between = {each.name for each in steps[at + 1 : later]}
             if pair := _exchanged(step, steps[later], between, total):
                 others = [*steps[:at], *steps[at + 1 : later], *steps[later + 1 :]]
-                read = _reads(part for each in others for part in _step_parts(each))
+                read = _reads(part for each in others for part in each.expressions)
                 read |= _reads(clause.expression for clause in node.after)
                 if step.name not in read | {name for name, _ in node.outputs}:
                     steps[at], steps[later] = pair
@@ -412,7 +384,7 @@ def drop_unused(node: NodeProgram, total: Totality = is_total) -> NodeProgram:
     for step in reversed(node.steps):
         if step.name in read or not _ends_no_run(step, total):
             kept.append(step)
-            read |= _reads(_step_parts(step))
+            read |= _reads(step.expressions)
     return replace(node, steps=(*reversed(kept),))
 
 

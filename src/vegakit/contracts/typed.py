@@ -6,7 +6,7 @@ variables like others. Bounds on what it may cost are read from the tree: each c
 number of items, and loops only run over collections, so every expression ends.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
@@ -214,22 +214,25 @@ def walk(part: Expression) -> Iterator[Expression]:
         yield from walk(inner)
 
 
+def with_parts(part: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return a part whose own parts were changed."""
+    changes = {field: _changed(getattr(part, field), change) for field in part.__struct_fields__}
+    return replace(part, **changes)
+
+
+def _changed(value: Any, change: Callable[[Expression], Expression]) -> Any:  # noqa: ANN401
+    if isinstance(value, TypedPart):
+        return change(cast("Expression", value))
+    if isinstance(value, tuple):
+        return tuple(_changed(each, change) for each in cast("tuple[Any, ...]", value))
+    return value
+
+
 def substituted(part: Expression, names: Mapping[str, Expression]) -> Expression:
     """Return an expression with others in place of some names."""
     if isinstance(part, NamedValue):
         return names.get(part.name, part)
-    changes: dict[str, Any] = {}
-    for field in part.__struct_fields__:
-        changes[field] = _substituted(getattr(part, field), names)
-    return replace(part, **changes)
-
-
-def _substituted(value: Any, names: Mapping[str, Expression]) -> Any:  # noqa: ANN401
-    if isinstance(value, TypedPart):
-        return substituted(cast("Expression", value), names)
-    if isinstance(value, tuple):
-        return tuple(_substituted(each, names) for each in cast("tuple[Any, ...]", value))
-    return value
+    return with_parts(part, lambda inner: substituted(inner, names))
 
 
 def most_items(kind: NodeType) -> int:

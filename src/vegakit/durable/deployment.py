@@ -28,6 +28,7 @@ from vegakit.host import (
     EffectHandlers,
     Reducer,
     Registry,
+    claims_of,
     deploy,
     python_externals,
 )
@@ -171,11 +172,11 @@ class Activities:
                 await self._answers.put(_ANSWERS, key, to_json(performed), expected=0)
             return performed
 
-    async def _outcome(self, work: ActivityInput, earlier: int) -> EffectOutcome:
-        account = Account()
+    async def _outcome(self, work: ActivityInput, claimed: int) -> EffectOutcome:
+        account = Account(claimed=claimed)
         span = self._runtime.tracer.begin(CallKind.SPAN, work.path)
         try:
-            return await self._performer(work, span, earlier)(work.effect, account)
+            return await self._performer(work, span)(work.effect, account)
         except asyncio.CancelledError:
             if not _is_cancel_requested():
                 raise
@@ -187,13 +188,12 @@ class Activities:
         finally:
             self._runtime.tracer.end(span)
 
-    def _performer(self, work: ActivityInput, span: Span, earlier: int) -> EffectHandler:
+    def _performer(self, work: ActivityInput, span: Span) -> EffectHandler:
         if work.authored is not None:
             self._registry.restore(work.authored)
         place = _ActivityContext(work, self._registry, AskContext(span))
-        return EffectHandlers(self._runtime.services, place, earlier).handlers[
-            type(work.effect.request)
-        ]
+        handlers = EffectHandlers(self._runtime.services, place).handlers
+        return handlers[type(work.effect.request)]
 
     async def _known(self, effect: Effect) -> ActivityResult | int:
         """Return what an earlier attempt left behind, or how many calls it made that came to
@@ -215,15 +215,13 @@ class Activities:
             return ActivityResult(effect.digest, Unknown(Money(charged)))
         return len(claims)
 
-    async def _claims(self, key: EffectKey) -> list[Claim]:
+    async def _claims(self, key: EffectKey) -> Sequence[Claim]:
         """Return the claim of each call. What a worker that died had sent is cut off."""
-        claims, now = list[Claim](), self._runtime.clock.now()
-        while (claim := await self._ledger.claim(key, len(claims) + 1)) is not None:
-            if claim.state in (ClaimState.RESERVED, ClaimState.SENT):
-                await self._ledger.cut_off(key, len(claims) + 1, now)
-                claim = await self._ledger.claim(key, len(claims) + 1) or claim
-            claims.append(claim)
-        return claims
+        claims, now = await claims_of(self._ledger, key), self._runtime.clock.now()
+        for attempt, claim in enumerate(claims, 1):
+            if claim.state is ClaimState.SENT:
+                await self._ledger.cut_off(key, attempt, now)
+        return await claims_of(self._ledger, key)
 
 
 class _ActivityContext:

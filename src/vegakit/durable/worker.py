@@ -5,6 +5,7 @@ import asyncio
 import signal
 from contextlib import suppress
 
+from vegakit.concurrency import end_signals
 from vegakit.durable.client import connect
 from vegakit.durable.deployment import Role, deployment_at, serve
 
@@ -23,7 +24,8 @@ def main(arguments: list[str] | None = None) -> None:
         "--role", action="append", type=Role, choices=list(Role), help="all, unless some are named"
     )
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in end_signals():
+        signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(options))
 

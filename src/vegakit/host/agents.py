@@ -195,17 +195,24 @@ class Agent(AgentStub, Generic[T]):
         """Refuse a model in the place of the name: the agent would ask another one. Names of models
         that have no provider are names of agents, too, where a model is given. An agent of an
         imported module is named `module::agent`."""
-        if ":" not in self.name.replace("::", ""):
+        model_name = self.name
+        provider, slash, model = model_name.partition("/")
+        if slash:
+            from vegakit.providers import provider_names  # rare, and loads much
+
+            if provider in provider_names():  # as others write a model
+                model_name = f"{provider}:{model}"
+        if ":" not in model_name.replace("::", ""):
             if self.model != _USUAL_MODEL:
                 return
             from vegakit.providers import is_model_name  # a model that is given is no doubt
 
-            if not is_model_name(self.name):
+            if not is_model_name(model_name):
                 return
         raise UserError(
             f"an agent is named {self.name!r:.60} and would ask the model {self.model!r:.60}; the "
             "first argument of Agent is a name without a colon, not a model; write "
-            f'Agent("assistant", model="{self.name:.60}")'
+            f'Agent("assistant", model="{model_name:.60}")'
         )
 
     @cached_property

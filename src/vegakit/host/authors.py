@@ -74,7 +74,7 @@ class HostAuthor:
     ) -> None:
         self._tool, self._registry = tool, registry
         self.most, self.nested = tool.most, tool.nested
-        self.timeout_ms, self.cost = tool.timeout_ms, tool.cost
+        self.timeout_ms, self.cost, self.guesses = tool.timeout_ms, tool.cost, tool.guesses
         self._models = _models(tool, model_registry)
         self._given = {agent.name: _GivenAgent(agent, registry) for agent in tool.agents}
         self._grant = self._all_it_may_use(model_registry)

@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
 from vegakit.conversation import ModelRequest
 from vegakit.effects import SharedBudget
 from vegakit.errors import BudgetExceeded, BugError, InvalidRuleError, Paused, did_you_mean
-from vegakit.ids import HolderId, ProgramId, ScopeId
-from vegakit.money import Allowance, Money, dollars, format_money, parse_allowance
+from vegakit.ids import EffectKey, HolderId, ProgramId, ScopeId
+from vegakit.money import Allowance, Money, Period, dollars, format_money, parse_allowance
 from vegakit.policy import (
+    BINDING,
+    EVERYBODY,
     LEASE_MS,
     Admission,
     InsufficientBudget,
@@ -25,11 +27,9 @@ from vegakit.policy import (
     NeedsHigherCap,
     OnExceed,
     Reserved,
-    Scope,
     ScopeClosed,
     ScopeRule,
     ScopeRules,
-    WindowRule,
 )
 from vegakit.ports import Clock, Ledger, Model
 from vegakit.prices import PriceRow
@@ -38,14 +38,17 @@ from vegakit.prices import PriceRow
 #
 #     runtime:NAME      one for each run in a journal, unless it has a period; else shared by every
 #     │                 runtime of this name on the same ledger
-#     ├── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
-#     ├── agent A       what agent A spends in this run; it counts in the next, too
-#     └── user          what is spent in this run; it counts in the last, too
-#     agent:NAME/A      `budget $5/day` of an agent: one for all runs, which may refuse
-#     user              the budget of the user's own settings, if it has a period: one for all runs
+#     └── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
 #
-# Scopes that several runtimes share count; what may be spent in them is for each runtime to say.
-# So each call brings the rules that this runtime printed, and the ledger holds it against these.
+# Beside these a call counts for owners that all runs share, which may refuse it, too:
+#
+#     agent:NAME/A      `budget $5/day` of an agent
+#     user              the budget of the user's own settings, if it has a period. In a ledger that
+#                       the user has alone it is a limit, which the ledger applies to every run; on
+#                       a server it is brought along, as the caps of agents are.
+#
+# What several runtimes share only counts; what may be spent is for each runtime to say. So each
+# call brings the rules that this runtime printed, and the ledger holds it against these.
 #
 # What one ask may spend is a part of a wallet, which the program keeps.
 
@@ -61,26 +64,25 @@ def rule_of(
     limit = (
         parse_allowance(allowance) if isinstance(allowance, str) else Allowance(dollars(allowance))
     )
-    window = WindowRule(limit.period) if limit.period else None
     if on_exceed not in {*OnExceed}:
         known = did_you_mean(on_exceed, OnExceed)
         raise InvalidRuleError(f"there is no on_exceed {on_exceed!r}; {known}")
-    return ScopeRule(limit.amount, OnExceed(on_exceed), window)
+    return ScopeRule(limit.amount, OnExceed(on_exceed), limit.period)
 
 
 def cap_of(budget: str | float | None) -> Money | None:
     """Return what one ask of an agent with this `budget` may spend; one with a period does not say
     that."""
     rule = rule_of(budget)
-    return None if rule.window else rule.cap
+    return None if rule.period else rule.cap
 
 
 def shared_budget_of(name: str, budget: str | float | None, on_exceed: str) -> SharedBudget | None:
     """Return what all asks of an agent may spend in each period, if its `budget` has one."""
     rule = rule_of(budget)
-    if rule.window is None or rule.cap is None:
+    if rule.period is None or rule.cap is None:
         return None
-    return SharedBudget(name, rule.cap, rule.window.period, on_exceed)
+    return SharedBudget(name, rule.cap, rule.period, on_exceed)
 
 
 def place_of(root: Path, program: str) -> str:
@@ -90,22 +92,33 @@ def place_of(root: Path, program: str) -> str:
 
 
 def scope_of_agent(runtime: str, name: str) -> ScopeId:
-    """Return the scope in which all runs of the runtimes of this name count what they spend on an
-    agent in a period."""
+    """Return the owner of an agent's counters, for all runs of the runtimes of this name."""
     return ScopeId(f"agent:{runtime}/{name}")
-
-
-USER_SCOPE = ScopeId("user")
-"""Where all runs of a user count, for the budget of the user's own settings."""
 
 
 def _rule_of(budget: SharedBudget) -> ScopeRule:
     """One that warns is told of when all of it is spent, once in each period."""
     word = OnExceed(budget.on_exceed)
     alerts = (100,) if word is OnExceed.WARN else ()
-    return ScopeRule(budget.cap, word, WindowRule(budget.period), alerts)
+    return ScopeRule(budget.cap, word, budget.period, alerts)
 
 
+class BudgetFigures(NamedTuple):
+    """The figures that a rule limits now; `ever` is the spending of its scope over all time."""
+
+    rule: ScopeRule
+    settled: Money
+    reserved: Money
+    ever: Money
+
+    @property
+    def used(self) -> Money:
+        """Return what is settled and reserved."""
+        return Money(self.settled + self.reserved)
+
+
+_INSIDE = "\x1f"
+"""Separates a scope from the calls in flight that an ask is made inside of."""
 MOST_UNUSED = 10_000
 """So many blocks in which nothing was asked while they lasted are still known."""
 
@@ -127,26 +140,45 @@ class Budgets:
         root = ScopeId(f"runtime:{name}")
         self._ledger = ledger
         self._clock = clock
-        self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (rule, None)}
+        shared = structs.replace(rule, is_shared=True)
+        self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (shared, None)}
         self._opened: dict[ScopeId, ScopeRule] = {}
         self._left: dict[ScopeId, None] = {}
         self._of_programs: dict[ScopeId, None] = {}
         self._unused: dict[ScopeId, None] = {}
         self._counted = 1
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
+        self._calls: ContextVar[tuple[EffectKey, ...]] = ContextVar("vega_calls", default=())
         self._run = ""
         self._may_go_on = False
         self._raised = Money(0)
-        self._counted_in: dict[ScopeId, list[ScopeId]] = {}
         self._name = name
         self._of_user = of_user
         self._has_own_root = False
         self.root = root
 
+    def roots_of(self, run: ProgramId | HolderId) -> tuple[ScopeId, ScopeId]:
+        """Return the scopes in which a run counts: its own, and with a period that of its name. A
+        run that takes other settings may have counted in either."""
+        shared = ScopeId(f"runtime:{self._name}")
+        return ScopeId(f"{shared}/{run}"), shared
+
     @property
     def current(self) -> ScopeId:
         """The scope of the innermost block."""
         return self._current.get()
+
+    @property
+    def current_for_asks(self) -> ScopeId:
+        """The scope of the innermost block, with the model calls that are in flight around."""
+        return ScopeId(_INSIDE.join((self.current, *self._calls.get())))
+
+    def enter_call(self, scope: ScopeId, *calls: EffectKey) -> tuple[EffectKey, ...]:
+        """Let the asks of this task know that they are made inside of these calls and of those that
+        `scope` names; return the latter. An ask must not wait for what they hold."""
+        around = tuple(map(EffectKey, scope.split(_INSIDE)[1:]))
+        self._calls.set((*around, *calls))
+        return around
 
     def name_blocks(self, run: str, *, may_go_on: bool) -> None:
         """Set what tells the blocks of this run from those of other runs on the same ledger. Of a
@@ -158,18 +190,31 @@ class Budgets:
         """Name the scope for one run, before it is opened: a cap of $10 is for each run in a
         journal, also over its incarnations; one of $10 a day is for all together."""
         rule, outer = self._rules.pop(self.root)
-        if rule.window is None:
+        if rule.period is None:
             self._has_own_root = True
-            self.root = ScopeId(f"{self.root}/{run}")
+            rule = structs.replace(rule, is_shared=False)
+            self.root, _ = self.roots_of(run)
             self._current = ContextVar("vega_scope", default=self.root)
         self._rules[self.root] = rule, outer
 
+    def keep_rule(self, rule: ScopeRule) -> None:
+        """Hold the run to the rule that it started with, before it is opened."""
+        _, outer = self._rules[self.root]
+        self._rules[self.root] = rule, outer
+
     def raise_caps(self, amount: Money) -> None:
-        """Raise the cap of the runtime, before it is opened, and those of the blocks inside it: a
-        block that was met by calls cut off in flight must not stop the run for ever."""
-        self._raised = amount
+        """Raise the cap of the runtime by so much more, and those of the blocks inside it: a block
+        that was met by calls cut off in flight must not stop the run for ever."""
         rule, outer = self._rules[self.root]
-        self._rules[self.root] = self._higher(rule), outer
+        if rule.cap is not None:
+            rule = structs.replace(rule, cap=Money(rule.cap + amount))
+        self._rules[self.root] = rule, outer
+        self._raised = Money(self._raised + amount)
+
+    async def sync_limits(self) -> None:
+        """Write the budget of the user's own settings into the ledger that the user has alone."""
+        if self._ledger.is_personal:
+            await self._ledger.set_limits(EVERYBODY, [self._of_user] if self._of_user else [])
 
     async def is_raised(self) -> bool:
         """Whether the cap is higher than the one that the ledger knows from an earlier life. In a
@@ -177,23 +222,24 @@ class Budgets:
         rule, _ = self._rules[self.root]
         if not self._has_own_root:
             return self._raised > 0
-        known = await self._ledger.scope(self.root, self._clock.now())
-        if known is None or known.cap is None:
+        scope = await self._ledger.scope(self.root)
+        if scope is None or scope.rule.cap is None:
             return False
-        return rule.cap is None or rule.cap > known.cap
+        return rule.cap is None or rule.cap > scope.rule.cap
 
     def _higher(self, rule: ScopeRule) -> ScopeRule:
-        if rule.cap is None:
-            return rule
-        return structs.replace(rule, cap=Money(rule.cap + self._raised))
+        return structs.replace(
+            rule, cap=None if rule.cap is None else Money(rule.cap + self._raised)
+        )
 
     @contextmanager
     def block(self, allowance: str | float | None, name: str | None) -> Generator[ScopeId]:
         """Opened by the first ask inside it and closed after the last; one with a period stays.
         Without an allowance it counts and limits nothing."""
         rule, outer = self._higher(rule_of(allowance)), self.current
+        rule = structs.replace(rule, is_shared=name is not None)
         scope = ScopeId(f"{outer}/{name or allowance}")
-        if name is None and rule.window is None:
+        if name is None and rule.period is None:
             # Another run counts its blocks from one, too: without the run in the name it would find
             # this block on the ledger, used or closed.
             run = "" if self._run in outer else f"@{self._run}"
@@ -205,7 +251,7 @@ class Budgets:
             yield scope
         finally:
             self._current.reset(token)
-            if rule.window is None and name is None:
+            if rule.period is None and name is None:
                 self._left[scope] = None
 
     def across_incarnations(self, name: str, rule: ScopeRule) -> ScopeId:
@@ -213,47 +259,24 @@ class Budgets:
         anew when a run goes on, from what the program comes to again; what an earlier life spent
         and the program does not come to any more counts here only."""
         scope = ScopeId(f"{self.current}/{name}")
+        rule = structs.replace(rule, is_shared=not self._has_own_root)
         self._rules[scope] = (rule, self.current)
         return scope
 
-    def within(self, scope: ScopeId, shared: Sequence[SharedBudget]) -> ScopeId:
-        """Return the scope of a call that draws on what its user and agents may spend in a period,
-        too: inside of its own scope, and counted for each of them. One that is forgotten here stays
-        so."""
-        scope = scope or self.root
-        if scope not in self._rules:
-            return scope
-        if self._of_user is not None:
-            scope = self._also_in(scope, "user", USER_SCOPE, self._of_user)
-        for budget in shared:
-            pool = self.scope_of(budget)
-            scope = self._also_in(scope, f"agent {budget.name}", pool, _rule_of(budget))
-        return scope
-
-    def _also_in(self, scope: ScopeId, name: str, pool: ScopeId, rule: ScopeRule) -> ScopeId:
-        """Return a scope inside of this one that counts in a pool, too."""
-        self._rules[pool] = (self._higher(rule), None)
-        inner = ScopeId(f"{scope}/{name}")
-        if inner not in self._rules:
-            self._counted_in.setdefault(scope, []).append(inner)
-            self._rules[inner] = (ScopeRule(None, also=pool), scope)
-        return inner
-
-    def rules_around(self, scope: ScopeId) -> ScopeRules:
-        """Return what this runtime says may be spent in a scope and in those around it, which its
-        calls bring along: others may have declared another cap for the same scope since."""
+    def rules_around(self, scope: ScopeId, shared: Sequence[SharedBudget] = ()) -> ScopeRules:
+        """Return what this runtime says may be spent in a scope, in those around it and by the
+        agents that share budgets, which its calls bring along: others may have declared another cap
+        for the same scope since."""
         rules: dict[ScopeId, ScopeRule] = {}
         around: ScopeId | None = scope
         while around is not None and around in self._rules:
-            rule, outer = self._rules[around]
-            rules[around] = rule
-            if rule.also is not None:
-                rules[rule.also], _ = self._rules[rule.also]
-            around = outer
-        return rules
+            rules[around], around = self._rules[around]
+        if self._of_user is not None and not self._ledger.is_personal:
+            rules[EVERYBODY] = self._of_user
+        return rules | {self.scope_of(budget): self._higher(_rule_of(budget)) for budget in shared}
 
     def scope_of(self, budget: SharedBudget) -> ScopeId:
-        """Return the scope that all runs under the name of this runtime share."""
+        """Return the owner that all runs under the name of this runtime share."""
         return scope_of_agent(self._name, budget.name)
 
     def of_program(self, name: str, cap: Money, *, quoted: bool) -> ScopeId:
@@ -273,36 +296,56 @@ class Budgets:
         finally:
             self._current.reset(token)
 
-    async def figures(self, scope: ScopeId) -> Scope:
+    async def figures(self, scope: ScopeId) -> BudgetFigures:
         """Return what was spent in a scope, and what is reserved, as they stand now, with the cap
         of this runtime."""
         opened = await self.ready(scope)
-        found = await self._ledger.scope(opened, self._clock.now())
-        if found is None:
+        scope_there = await self._ledger.scope(opened)
+        if scope_there is None:
             raise BugError(f"budget scope {scope!r} is open and unknown to the ledger")
-        rule = self.rules_around(opened).get(opened, found.rule)
-        found.rule, found.cap = rule, rule.cap
-        found.settled = found.settled_by(rule.window)
-        return found
+        rule = self.rules_around(opened).get(opened, scope_there.rule)
+        counter = await self._ledger.counter(opened, rule.period, self._clock.now())
+        return BudgetFigures(
+            rule, *map(Money, (counter.settled, counter.reserved, scope_there.settled))
+        )
 
-    async def room(self) -> Money | None:
+    async def spent_by(self, budget: SharedBudget) -> Money:
+        """Return the spending of all runs on an agent in the present period."""
+        now = self._clock.now()
+        return Money(
+            (await self._ledger.counter(self.scope_of(budget), budget.period, now)).settled
+        )
+
+    async def room(self, *, settled: bool = False) -> Money | None:
         """Return the largest call that fits into the current budget now; None where nothing limits
-        it."""
-        scope = await self.ready(self.within(self.current, ()))
-        return await self._ledger.room(scope, self._clock.now(), self.rules_around(scope))
+        it. With `settled` calls in flight hold nothing."""
+        scope = await self.ready(self.current)
+        rules = self.rules_around(scope)
+        return await self._ledger.room(scope, self._clock.now(), rules, settled=settled)
+
+    async def binding_period(self, room: Money) -> Period | None:
+        """Return the period of the budget in which no more than `room` is left, if one has."""
+        scope = await self.ready(self.root)
+        rules = {scope: self._rules[scope][0], EVERYBODY: self._of_user}
+        for owner, rule in rules.items():
+            if rule is not None and rule.cap is not None and rule.on_exceed in BINDING:
+                counter = await self._ledger.counter(owner, rule.period, self._clock.now())
+                if rule.cap - counter.settled <= room and rule.period is not None:
+                    return rule.period
+        return None
 
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
         if not self._may_go_on:
             await self.close_left()
+        scope = _without_calls(scope)
         found = self._rules.get(scope)
         if found is None:
             return await self._ready_to_refuse(scope)
         rule, outer = found
         if self._opened.get(scope) != rule:  # a block of a name may come back with another budget
-            for needed in (outer, rule.also):
-                if needed is not None:
-                    await self.ready(needed)
+            if outer is not None:
+                await self.ready(outer)
             opened = await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
             if isinstance(opened, ScopeClosed) and opened.scope != scope:
                 return opened.scope  # the one around it, which refuses; this one was not opened
@@ -313,15 +356,16 @@ class Budgets:
         """Return by how much bills have passed the current budget. It is nothing unless a provider
         billed more for a call than its request and `max_tokens` allow; nothing more is admitted
         then."""
-        found = await self.figures(self.current)
-        return Money(0 if found.cap is None else max(0, found.settled - found.cap))
+        figures = await self.figures(self.current)
+        cap = figures.settled if figures.rule.cap is None else figures.rule.cap
+        return Money(max(0, figures.settled - cap))
 
     async def _ready_to_refuse(self, scope: ScopeId) -> ScopeId:
         """A block that is forgotten here is closed for the ledger, and refuses as that."""
         now = self._clock.now()
-        if await self._ledger.scope(scope, now) is None:
+        if await self._ledger.scope(scope) is None:
             await self._ledger.open(scope, ScopeRule(None), now, parent=self.root)
-            await self._ledger.close(scope, now)
+            await self._ledger.close(scope)
         return scope
 
     async def end_run(self, *, is_done: bool) -> None:
@@ -338,7 +382,7 @@ class Budgets:
         left = [scope for scope in self._left if scope in self._opened]
         unused = [scope for scope in self._left if scope not in self._opened]
         self._left = {}
-        await asyncio.gather(*(self._ledger.close(scope, self._clock.now()) for scope in left))
+        await asyncio.gather(*(self._ledger.close(scope) for scope in left))
         # What was written in a block may still be asked after it: such a block is known for long.
         self._unused.update(dict.fromkeys(unused))
         for scope in (*left, *[*self._unused][: max(0, len(self._unused) - MOST_UNUSED)]):
@@ -348,13 +392,11 @@ class Budgets:
     def _forget(self, scope: ScopeId) -> None:
         self._opened.pop(scope, None)
         self._rules.pop(scope, None)
-        for inner in self._counted_in.pop(scope, ()):
-            self._forget(inner)
 
     def check_part(self, scope: ScopeId, cap: Money) -> None:
         """An ask that may spend more than a budget around it holds altogether is refused before
         its first call."""
-        around: ScopeId | None = scope
+        around: ScopeId | None = _without_calls(scope)
         while around is not None:
             rule, outer = self._rules.get(around, (ScopeRule(None), None))
             if rule.cap is not None and cap > rule.cap and rule.on_exceed is OnExceed.BLOCK:
@@ -363,6 +405,10 @@ class Budgets:
                     f"{format_money(rule.cap)}; raise that budget, or give the agent a smaller one"
                 )
             around = outer
+
+
+def _without_calls(scope: ScopeId) -> ScopeId:
+    return ScopeId(scope.partition(_INSIDE)[0])
 
 
 # The lease of a runtime on its ledger: while it is kept, what is reserved under it stays so.
@@ -508,9 +554,15 @@ _OVERBILLED = (
 _GO_ON = "to go on, add to it: vega resume --budget '+{}'"
 _RECORD = "send less, or have it recorded, by a journal: then it goes on with more"
 _OVERSPENT = (
-    "it is overspent by {}, because a provider billed more than a request and its max_tokens allow "
-    "or because the budget was lowered"
+    "it is overspent by {}, because a provider billed more than a request and its max_tokens "
+    "allow, because a run with a higher cap shares it, or because the budget was lowered"
 )
+
+
+def answering_name(model: Model) -> str:
+    """Return the name of the model that is asked and billed: a moved alias keeps the recorded
+    name for its requests."""
+    return getattr(model, "answers_as", model.name)
 
 
 def price_of(model: Model) -> PriceRow:
@@ -518,13 +570,14 @@ def price_of(model: Model) -> PriceRow:
     if model.price is None:
         from vegakit.providers import runs_provider_tools  # loads the catalogue
 
-        why, also = NO_PRICE, _nearest_model(model.name)
-        if runs_provider_tools(model.name):
+        name, why = answering_name(model), NO_PRICE
+        also = _nearest_model(name)
+        if runs_provider_tools(name):
             why = "lets its provider search or run tools of its own, which tokens do not pay for"
             also = ', and per_call = "$0.05" for the most that these can cost in a call'
         raise BudgetExceeded(
-            f"{model.name} {why}, so what a call could cost cannot be capped; "
-            f'give it one in vega.toml: [prices."{model.name}"] input = "$1" output = "$5" '
+            f"{name} {why}, so what a call could cost cannot be capped; "
+            f'give it one in vega.toml: [prices."{name}"] input = "$1" output = "$5" '
             f"(per million tokens){also}"
         )
     return model.price
@@ -559,12 +612,13 @@ def refusal(
     whose calls providers have `overbilled` so much. `waited` is why it does not wait any longer for
     money that others hold."""
     tokens = call.request.settings.max_tokens
-    could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
+    name = answering_name(call.model)
+    could = f"a call of {name} could cost {format_money(worst)} (max_tokens {tokens:,})"
     match verdict:
         case InsufficientBudget(scope, cap, settled, reserved):
             left = Money(max(0, cap - settled - reserved))
             what = "raise the budget, or lower max_tokens"
-            if scope == USER_SCOPE:
+            if scope == EVERYBODY:
                 what = "raise budget.default in your own settings, or lower max_tokens"
             if settled > cap:
                 over, more = Money(settled - cap), Money(settled + reserved + worst - cap)
@@ -590,8 +644,13 @@ def refusal(
         case NeedsHigherCap(scope, cap, missing):
             return Paused(
                 f"{could}: {format_money(missing)} more than budget {scope!r} of "
-                f"{format_money(cap)} holds, and it is set to ask; raise it"
-                + (" to go on: vega resume --budget '+$1'" if may_go_on else ", and run it again")
+                f"{format_money(cap)} holds{waited and f', {waited}'}, and it is set to ask; raise "
+                + ("budget.default in your own settings" if scope == EVERYBODY else "it")
+                + (
+                    " to go on: vega resume --budget '+$1'"
+                    if may_go_on and scope != EVERYBODY
+                    else ", and run it again"
+                )
             )
         case ScopeClosed(scope):
             return BudgetExceeded(

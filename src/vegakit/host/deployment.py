@@ -586,6 +586,11 @@ def _digest(module: Module) -> str:
     return digest128([code, module.constants, module.types])
 
 
+def program_digest(module: Module) -> str:
+    """Return the digest of a program: of its code and its agents."""
+    return digest128([_digest(module), module.agents, module.supervisors])
+
+
 def _group(spec: SupervisorSpec, known: Mapping[str, ChildSpec]) -> GroupSpec:
     waits = None if spec.backoff is None else backoff_of(spec.backoff)
     rule = RestartRule(RestartStrategy(spec.strategy), spec.max_restarts, spec.window_ms, waits)

@@ -39,6 +39,7 @@ from vegakit.errors import (
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed, Refused
 from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, current_process
 from vegakit.host.approvals import Approvals, Caller, ToolUse
+from vegakit.host.budgets import answering_name
 from vegakit.host.gate import Account, ModelCall, WaitAsked
 from vegakit.host.limiter import OnQueued
 from vegakit.host.local import EffectHandler
@@ -158,6 +159,8 @@ def traced_call(
         if call.reply is not None:
             status = CallStatus.OK
         facts = _facts(agent, model, account, call.reply, span)
+        if status is CallStatus.FAILED and account.failures:  # its last failure was not retried
+            facts["retries"] -= 1
         if tracer.wants_content:
             answer = None if call.reply is None else call.reply.message
             facts["content"] = {
@@ -178,7 +181,7 @@ def _facts(
         "model": model,
         "cost": Money(account.charged),
         "reserved": Money(account.reserved),
-        "retries": max(0, account.attempts - 1),
+        "retries": len(account.failures),
         "request_id": account.request_id,
         "cached": account.cached,
     }
@@ -366,8 +369,6 @@ class EffectHandlers:
 
     services: HostServices
     contexts: EffectContexts
-    earlier: int = 0
-    """Attempts that somebody made at the call before us, all of which came to nothing."""
     counted: bool = False
     """The program runs beside us, so its figures are of the same models and prices as ours."""
     tell: Callable[[News], object] = lambda _: None
@@ -400,7 +401,10 @@ class EffectHandlers:
 
         retry = rt.model_registry.retry_of(agent, model)
         on_queued, on_retry = self._waits_of(process, model.name, retry.max_attempts)
-        scope = await rt.budgets.ready(rt.budgets.within(request.scope, request.shared))
+        inside = rt.budgets.enter_call(request.scope, effect.key)
+        scope = await rt.budgets.ready(request.scope or rt.budgets.root)
+        if effect.again or (rt.journaled is not None and rt.journaled.is_resumed):
+            await rt.gate.count_claims(effect.key, account)
         call = ModelCall(
             model,
             request.request,
@@ -412,19 +416,19 @@ class EffectHandlers:
             deadline_ms=effect.deadline_ms,
             budget_wait_ms=request.budget_wait_ms,
             priority=effect.priority,
-            earlier=await self._earlier(effect),
-            tried=request.tried,
+            attempts=request.attempts,
             own_breaker=agent.breaker is not None,
             max_wait_ms=agent.max_wait_ms,
             on_queued=on_queued,
             on_retry=on_retry,
             bound=(request.tokens, request.worst_case) if self.counted else None,
-            rules=rt.budgets.rules_around(scope),
+            rules=rt.budgets.rules_around(scope, request.shared),
+            inside=inside,
         )
         buffer = self._heard_at_once(effect.key, context)
         try:
             with traced_call(
-                rt.tracer, agent.name, model.name, account, context.span, request.request
+                rt.tracer, agent.name, answering_name(model), account, context.span, request.request
             ) as traced:
                 async with aclosing(rt.gate.chunks(call, account)) as chunks:
                     async for chunk in chunks:
@@ -444,7 +448,7 @@ class EffectHandlers:
                 str(failed),
                 failed.phase,
                 Money(account.charged),
-                account.attempts,
+                len(account.failures),
                 failed.retry_after_ms,
                 tuple(account.pieces),
                 account.gave_up,
@@ -463,10 +467,9 @@ class EffectHandlers:
         """Tell of an agent that has spent its budget for a period, which only warns."""
         crossed = [one.scope for one in account.notices if isinstance(one, ThresholdCrossed)]
         for shared in request.shared if crossed else ():
-            scope = self.services.budgets.scope_of(shared)
-            if scope in crossed:
-                spent = (await self.services.budgets.figures(scope)).settled
-                self.tell(CostAlert(process, Money(spent), shared.cap))
+            if self.services.budgets.scope_of(shared) in crossed:
+                spent = await self.services.budgets.spent_by(shared)
+                self.tell(CostAlert(process, spent, shared.cap))
 
     def _waits_of(
         self, process: str, model: str, attempts: int
@@ -492,14 +495,6 @@ class EffectHandlers:
         context.heard.add(key)
         return context.buffer
 
-    async def _earlier(self, effect: Effect) -> int:
-        """Return how many claims the ledger has of a call already: the next attempt is the next
-        number."""
-        journaled = self.services.journaled
-        if effect.again or (journaled is not None and journaled.is_resumed):
-            return await self.services.gate.claims_of(effect.key)
-        return self.earlier
-
     async def on_recorded(self, effect: Effect, outcome: EffectOutcome) -> None:
         """Tell the pieces of an answer when it is kept, in this incarnation and in every later
         one."""
@@ -523,6 +518,7 @@ class EffectHandlers:
         plan = PlannedCall(index, ToolCall("", request.tool, request.arguments))
         current_process.set(self.contexts.process_of(effect))
         current_sandboxes.set(self.services.sandboxes)
+        self.services.budgets.enter_call(request.scope)
         rt, caller = self.services, Caller(effect.key, self._pid(effect), who)
         try:
             outcome = await call_tool(

@@ -9,9 +9,10 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,9 +26,10 @@ from vegakit.errors import (
     StoreError,
     WorldError,
 )
-from vegakit.events import Answered, EffectOutcome
-from vegakit.host.budget_waits import BudgetWaits
+from vegakit.events import Answered
+from vegakit.host.budget_waits import BudgetWaits, Shortage
 from vegakit.host.budgets import price_of, refusal
+from vegakit.host.journal import CallRecord
 from vegakit.host.limiter import (
     CallHealth,
     Limiter,
@@ -44,6 +46,7 @@ from vegakit.policy import (
     LEASE_MS,
     NO_RULES,
     Admission,
+    Deadlock,
     GiveUp,
     GiveUpReason,
     InsufficientBudget,
@@ -77,7 +80,7 @@ if TYPE_CHECKING:
 # lose it. Nothing is reserved while nothing can be sent. A ledger that is away when the answer is
 # there costs nobody the answer: it is settled later (`backlog`). What may have been billed is
 # told to the program: it decides by the same rule, and reserves in its wallets before it asks
-# again. Attempts are counted once over both: `tried` are those that were made before.
+# again. The program counts attempts (`program.Attempts`); the gate reports each with its error.
 #
 # | how an attempt ends                             | it is charged                                |
 # |-------------------------------------------------|----------------------------------------------|
@@ -114,10 +117,8 @@ class ModelCall(NamedTuple):
     budget_wait_ms: int = 0
     """How long it waits for money that other calls hold, while nothing moves in the budget."""
     priority: int = 2
-    earlier: int = 0
-    """Attempts made before we died; their claims are in the ledger."""
-    tried: int = 0
-    """Requests that the program made for the same answer before; they count as attempts."""
+    attempts: int = 0
+    """The attempts that the program has counted at this answer."""
     own_breaker: bool = False
     """The agent has a breaker of its own, which takes the place of its model's."""
     max_wait_ms: int | None = None
@@ -130,40 +131,8 @@ class ModelCall(NamedTuple):
     and its price."""
     rules: ScopeRules = NO_RULES
     """The caps of this runtime on the scope and on those around it."""
-
-
-class CallRecord(Protocol):
-    """The row of one call in a journal, as far as the gate writes it."""
-
-    def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
-        """Keep the reply, as `ports.Journal.keep` does."""
-        ...
-
-    @property
-    def is_unclaimed(self) -> bool:
-        """Whether the call is new and nobody has claimed it: that is the gate's to do."""
-        ...
-
-    def claim(self, now: int) -> Awaitable[object]:
-        """Return the write that claims the call."""
-        ...
-
-    def on_claimed(self) -> None:
-        """Note that the call is claimed."""
-        ...
-
-    def record(self, outcome: EffectOutcome) -> Awaitable[None]:
-        """Return the write that records the outcome."""
-        ...
-
-    def holds(self, ledger: Ledger) -> bool:
-        """Return whether journal and ledger are in one place, as `ports.Journal.holds` does."""
-        ...
-
-    def atomically(self) -> AbstractContextManager[None]:
-        """Put the writes that are begun inside into one transaction, as `ports.Journal.atomically`
-        does."""
-        ...
+    inside: tuple[EffectKey, ...] = ()
+    """The calls in flight that it is made inside of, such as by a model that asks others."""
 
 
 class WaitAsked(Struct, frozen=True):
@@ -180,7 +149,10 @@ class Account:
 
     reserved: int = 0
     charged: int = 0
-    attempts: int = 0
+    claimed: int = 0
+    """Claims that the ledger had of this call before, in an earlier life or of an earlier start."""
+    failures: list[WorldError] = field(default_factory=list[WorldError])
+    """The error of each attempt that failed."""
     first_chunk_ms: int | None = None
     gave_up: bool = False
     """All who call this model have used up the retries that they share, or no time is left."""
@@ -192,16 +164,18 @@ class Account:
     """How the provider calls the last attempt."""
     is_recorded: bool = False
     """The answer is in the journal, or on its way there."""
+    short: Shortage | None = None
+    """Why the last reservation did not fit; the next attempt waits until it may."""
+    ticket: int = 0
+    """The place of the call in the line for money."""
+    is_waiter: bool = False
+    """The ledger knows that the call waits."""
     cached: bool = False
     """The answer is of an earlier call with the same request: nothing was sent."""
 
 
 class _NoRoomError(Exception):
     """The reservation did not fit when its turn came, but may later."""
-
-    def __init__(self, verdict: InsufficientBudget | NeedsHigherCap) -> None:
-        super().__init__(verdict)
-        self.verdict = verdict
 
 
 class Gate:
@@ -230,9 +204,9 @@ class Gate:
         self.on_wait: OnWait = unheard
         self.chance: random.Random = random.SystemRandom()
 
-    async def claims_of(self, key: EffectKey) -> int:
-        """Return how many attempts at a call the ledger knows; the next has the next number."""
-        return len(await claims_of(self._ledger, key))
+    async def count_claims(self, key: EffectKey, account: Account) -> None:
+        """Note how many claims the ledger has of a call; the next one has the next number."""
+        account.claimed = len(await claims_of(self._ledger, key))
 
     async def chunks(self, call: ModelCall, account: Account) -> AsyncGenerator[ModelChunk]:
         """Yield the pieces of an answer. Closing it early closes the connection and settles. A
@@ -245,20 +219,21 @@ class Gate:
         bound = call.bound or _bound(call, price)
         now, storms = self._clock.now(), call.limiter.retry_budget
         # Only the first attempt at an answer feeds the budget of retries that all callers share.
-        first = storms if call.tried == 0 else None
+        first = None if call.attempts else storms
         retry = start_retry(call.retry, now, deadline_ms=call.deadline_ms, budget=first)
-        retry.attempts += call.tried
         while True:
-            account.attempts = retry.attempts - call.tried
             try:
-                async with aclosing(self._attempt(call, price, bound, account)) as answer:
+                attempt = self._attempt(call, price, bound, account)
+                async with self._attempting(call, account), aclosing(attempt) as answer:
                     async for chunk in answer:
                         yield chunk
                 return  # noqa: TRY300
-            except _NoRoomError as short:
-                await self._wait_for_room(call, bound[1], short.verdict, account)
+            except _NoRoomError:
+                continue
             except WorldError as error:
+                account.failures.append(error)
                 verdict = retry.on_failure(
+                    call.attempts + len(account.failures),
                     error.error_class,
                     self._clock.now(),
                     self.chance.random(),
@@ -281,8 +256,9 @@ class Gate:
     async def _attempt(
         self, call: ModelCall, price: PriceRow, bound: tuple[int, Money], account: Account
     ) -> AsyncGenerator[ModelChunk]:
-        attempt = call.earlier + account.attempts
+        attempt = account.claimed + len(account.failures) + 1
         tokens, worst = bound
+        await self._wait_for_room(call, worst, account)
         due: Money | None = None
         outcome, claimed = CallHealth.NEITHER, False
         answered: Answered | None = None
@@ -358,12 +334,21 @@ class Gate:
 
     async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
         self._backlog.check()
+        if account.record is not None:
+            words = _TOKEN_BYTES * call.request.settings.max_tokens
+            account.record.make_place(_ANSWER_BYTES + words)
         try:
             verdict = await self._reserve(call, attempt, worst, account.record)
+            if isinstance(verdict, Reserved):
+                await self._end_wait(call, account)
         except asyncio.CancelledError:
             # The ledger may have reserved before we were cancelled, and nobody else would free it
             # before the lease ends.
             await run_to_completion(self._let_go(call, attempt))
+            raise
+        except StoreError as error:
+            # The ledger may have reserved before it went away, and our lease would keep that.
+            self._backlog.put(self._release(call, attempt), error)
             raise
         if isinstance(verdict, Reserved):
             account.reserved += worst
@@ -372,7 +357,8 @@ class Gate:
             return True
         is_short = isinstance(verdict, InsufficientBudget | NeedsHigherCap)
         if is_short and not verdict.hopeless and call.budget_wait_ms:
-            raise _NoRoomError(verdict)
+            account.short = verdict
+            raise _NoRoomError
         raise self._refusal(call, worst, verdict, account)
 
     def _refusal(
@@ -402,9 +388,6 @@ class Gate:
                 worst,
                 self.holder,
                 self._clock.now(),
-                # Nothing is written between this and the request. After a kill nobody can tell
-                # whether it went out, so it counts as sent, and is charged rather than forgotten.
-                sent=True,
                 lease_ms=self._lease_ms,
                 rules=call.rules,
             )
@@ -420,7 +403,7 @@ class Gate:
             if record is not None and record.is_unclaimed:
                 await record.claim(self._clock.now())
                 record.on_claimed()
-            if await self._ledger.claim(call.key, attempt) is not None:
+            if await self._is_claimed(call, attempt):
                 return Reserved()
             return await reserve()
 
@@ -448,17 +431,28 @@ class Gate:
             verdict = await reserving
         return verdict
 
+    async def _is_claimed(self, call: ModelCall, attempt: int) -> bool:
+        return len(await claims_of(self._ledger, call.key)) >= attempt
+
     async def _let_go(self, call: ModelCall, attempt: int) -> None:
-        """Free what was reserved, if it was; nothing was sent."""
+        """Free the reservation of a call that was not sent, if there is one."""
+        await self._carry_out(self._release(call, attempt))
+
+    async def _carry_out(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Write now, or when the ledger is back."""
+        try:
+            await write()
+        except StoreError as error:
+            self._backlog.put(write, error)
+
+    def _release(self, call: ModelCall, attempt: int) -> Callable[[], Awaitable[None]]:
+        """Return the write that frees the reservation of an attempt, if there is one."""
 
         async def release() -> None:
-            if await self._ledger.claim(call.key, attempt) is not None:
+            if await self._is_claimed(call, attempt):
                 await self._ledger.answer(call.key, attempt, Money(0), self._clock.now())
 
-        try:
-            await release()
-        except StoreError as error:
-            self._backlog.put(release, error)
+        return release
 
     async def _settle(
         self,
@@ -479,8 +473,8 @@ class Gate:
 
         def settle() -> Awaitable[Settlement]:
             if due is None:
-                return self._ledger.cut_off(call.key, attempt, now)
-            return self._ledger.answer(call.key, attempt, due, now)
+                return self._ledger.cut_off(call.key, attempt, now, rules=call.rules)
+            return self._ledger.answer(call.key, attempt, due, now, rules=call.rules)
 
         if record is None or answered is None:
             await self._written(settle, account)
@@ -518,20 +512,51 @@ class Gate:
             if settled is not None:
                 account.notices.extend(settled.notices)
 
-    async def _wait_for_room(
-        self,
-        call: ModelCall,
-        worst: Money,
-        short: InsufficientBudget | NeedsHigherCap,
-        account: Account,
-    ) -> None:
-        """Wait until there may be room; refuse the call if it has waited long enough."""
-        why = await self._waits.wait(
-            short.scope,
+    @asynccontextmanager
+    async def _attempting(self, call: ModelCall, account: Account) -> AsyncGenerator[None]:
+        """Give up the place of a reply when its attempt has ended, and the place among the waiters
+        unless the call waits again."""
+        try:
+            yield
+        finally:
+            if account.record is not None:
+                account.record.leave_place()
+            if account.short is None:
+                await self._end_wait(call, account)
+
+    async def _end_wait(self, call: ModelCall, account: Account) -> None:
+        if account.is_waiter:
+            account.is_waiter = False
+            await run_to_completion(self._carry_out(partial(self._ledger.end_wait, call.key)))
+
+    async def _wait_for_room(self, call: ModelCall, worst: Money, account: Account) -> None:
+        """Wait until there may be room, behind the calls that came before; refuse the call if it
+        has waited long enough, or would wait for ever."""
+        short, account.short = account.short, None
+        if short is None and call.budget_wait_ms and not (account.ticket or call.inside):
+            short = self._waits.line_ahead((call.scope, *call.rules), worst)
+        if short is None:
+            return
+
+        def check_deadlock() -> Awaitable[Deadlock | None]:
+            return self._ledger.wait(
+                call.key,
+                call.scope,
+                worst,
+                call.inside,
+                holder=self.holder,
+                now=self._clock.now(),
+                rules=call.rules,
+            )
+
+        account.is_waiter = bool(call.inside)
+        account.ticket, why, short = await self._waits.wait(
+            short,
             worst,
-            rules=call.rules,
+            account.ticket,
             limit_ms=call.budget_wait_ms,
             deadline_ms=call.deadline_ms,
+            check_deadlock=check_deadlock if call.inside else None,
         )
         if why:
             raise self._refusal(call, worst, short, account, why)
@@ -540,6 +565,11 @@ class Gate:
 def _named(call: ModelCall) -> ModelRequest:
     """Return the request by the name of its model, where the program has an alias for it."""
     return replace(call.request, model=call.model.name)
+
+
+_ANSWER_BYTES = 4_096
+_TOKEN_BYTES = 8
+"""How long a reply may be as JSON: without its words, and for each token."""
 
 
 def _bound(call: ModelCall, price: PriceRow) -> tuple[int, Money]:

@@ -8,29 +8,44 @@ import re
 import secrets
 import sys
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
 from vegakit.concurrency import run_to_completion
 from vegakit.config import (
     CutOffTools,
+    OnCutOff,
     ResumeTarget,
     environment_secrets,
     replay_target,
-    resume_target,
+    take_resume,
 )
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect, changed
-from vegakit.errors import Paused, StoreError, ToolCutOff, causes_of
+from vegakit.errors import (
+    AgentFailed,
+    BudgetExceeded,
+    CapabilityDenied,
+    ErrorClass,
+    Paused,
+    ProgramChanged,
+    SettingsError,
+    StoreError,
+    ToolCutOff,
+    UserError,
+    WorldError,
+    causes_of,
+)
 from vegakit.events import Answered, EffectCancelled, EffectOutcome, Refused, Unknown, charged_for
 from vegakit.host.recovery import Backlog, Recovered, recover, retry_store
 from vegakit.ids import EffectKey, ProgramId, new_program_id
-from vegakit.money import Money
-from vegakit.policy import NotDisplayable, escape_json
+from vegakit.money import Money, format_money
+from vegakit.policy import NotDisplayable, ScopeRule, escape_json
 from vegakit.ports import (
     ClaimResult,
     Clock,
@@ -40,6 +55,7 @@ from vegakit.ports import (
     RunQuote,
     RunRecord,
     Store,
+    Takeovers,
 )
 from vegakit.program import Bounds
 from vegakit.store import MemoryStore, ReplayJournal
@@ -51,6 +67,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("vegakit")
+NO_MODELS: Mapping[str, tuple[str, ...]] = {}
 
 
 def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
@@ -98,14 +115,26 @@ class JournaledRun:
     decision."""
 
     def __init__(
-        self, journal: Journal, run: RunRecord, recovered: Recovered, *, is_resumed: bool
+        self,
+        journal: Journal,
+        run: RunRecord,
+        recovered: Recovered | None = None,
+        which: ResumeTarget | None = None,
     ) -> None:
         self.journal = journal
-        self.run = run
-        self.is_resumed = is_resumed
+        self.run = self._noted = self._before = run
+        self.is_resumed = recovered is not None
         """An earlier process began it, and may have made attempts at its calls."""
-        self.undecided = recovered.undecided
-        self._lost = recovered.lost
+        self.recovered = recovered or Recovered()
+        self.undecided = self.recovered.undecided
+        self.stays_quoted = False
+        """Whether calls that were cut off are paid from the quote."""
+        self.which = which or ResumeTarget()
+        """The decisions of the person who resumed it."""
+        if which is not None and which.decided not in ("", run.program):
+            self.which = ResumeTarget(which.run, which.tools, which.alone)
+        if self.is_resumed:
+            self.run = structs.replace(run, takeovers=_takeovers(run, self.recovered))
         self.failed = 0
         """How many outcomes failed this run, and so are asked again when it goes on."""
         self.failed_of_old = False
@@ -118,30 +147,103 @@ class JournaledRun:
         journal: Journal,
         ledger: Ledger,
         now: int,
+        runs: "ProcessRuns",
         resume: Callable[[str], Awaitable[Container[EffectKey]]],
         paid_repeats: int | None = None,
         sends: int | None = None,
         quote: RunQuote | None = None,
+        budget: ScopeRule | None = None,
+        models: Mapping[str, tuple[str, ...]] = NO_MODELS,
     ) -> "JournaledRun":
         """Begin a run, or take one up. `resume` is told which run goes on, and says what of it was
-        not begun; `paid_repeats`, `sends` and `quote` are what a new one keeps to."""
+        not begun; `paid_repeats`, `sends`, `quote`, `budget` and `models` are what a new one keeps
+        to."""
         program = new_program_id(now, secrets.token_bytes(10))
         rules: Any = {"paid_repeats": paid_repeats, "sends": sends, "quote": quote}
+        rules |= {"budget": budget, "models": {**models}}
         new = RunRecord(program, now, _command(), str(Path.cwd()), **rules)
-        which = resume_target()
-        if journal.shared:
-            run = await _begun_in_shared(journal, new, which)
-        else:
-            run = await journal.begin(new)
+        which = runs.target
+        run = await (runs.begin(journal, new) if journal.shared else journal.begin(new))
         if run.program == program:
             # A new run has nothing to recover, and its journal may be long. Its spool may hold what
             # a run before it left, though: that is passed over, and a torn end of it cut off.
             await journal.kept()
-            return cls(journal, run, Recovered(), is_resumed=False)
+            return cls(journal, run)
         not_started = await resume(run.program)
         tools = CutOffTools.ASK if which is None else which.tools
         recovered = await recover(journal, ledger, now, not_started, tools)
-        return cls(journal, run, recovered, is_resumed=True)
+        return cls(journal, run, recovered, which)
+
+    @property
+    def takeovers(self) -> Takeovers:
+        """Return the summary of the earlier lives."""
+        return self.run.takeovers or Takeovers()
+
+    @property
+    def cut_before(self) -> Money:
+        """Return the charges of the calls that earlier lives, except the last, cut off."""
+        return Money(0) if self._before.takeovers is None else self._before.takeovers.charged
+
+    @property
+    def extension(self) -> Money:
+        """Return how far the run may exceed its quote, for calls that were cut off."""
+        return Money(0) if self.stays_quoted else self.takeovers.charged
+
+    def quote(self, on_cut_off: str | None) -> RunQuote | None:
+        """Return the quote of the run with the charges of the calls that were cut off."""
+        self.stays_quoted = on_cut_off == OnCutOff.NEVER
+        quoted = self.run.quote
+        return None if quoted is None else structs.replace(quoted, cut=self.extension)
+
+    def change_budget(self, cap: Money | None) -> None:
+        """Change the budget as a person typed it. `cap` is the cap that the run started with."""
+        if (change := self.which.budget) is None:
+            return
+        if change.is_more:
+            self.add(change.amount)
+            return
+        if cap is None:
+            raise UserError(
+                f"the run has no cap of its own that {format_money(change.amount)} could replace; "
+                f"add to its budgets: vega resume --budget '+{format_money(change.amount)}'"
+            )
+        spent = self.recovered.charged
+        if cap <= change.amount < spent:
+            raise UserError(
+                f"the run has spent {format_money(spent)}, and a cap of "
+                f"{format_money(change.amount)} is less; set a higher cap, or leave --budget out"
+            )
+        if change.amount < cap:
+            raise UserError(
+                f"the run began with a cap of {format_money(cap)} and keeps it; "
+                f"{format_money(change.amount)} is less: leave --budget out"
+            )
+        self.run = structs.replace(self.run, raised=Money(change.amount - cap))
+
+    def move(self, moved: Mapping[str, tuple[str, ...]], quote: RunQuote | None) -> None:
+        """Replace the models of aliases. The new quote is added to the amount already spent."""
+        self.run = structs.replace(self.run, moved={**moved})
+        if quote is not None and quote.at_most is not None:
+            spent = self.recovered.charged - self.takeovers.charged  # the quote adds these itself
+            quote = structs.replace(quote, at_most=Money(quote.at_most + spent))
+            self.run = structs.replace(self.run, quote=quote)
+
+    def add(self, amount: Money) -> None:
+        """Add to the budgets of the run."""
+        self.run = structs.replace(self.run, raised=Money(self.run.raised + amount))
+
+    def accept(self) -> None:
+        """Record that a person accepts the charges of the calls that were cut off."""
+        lives = self.takeovers
+        lives = structs.replace(lives, accepted=lives.charged, fruitless=0)
+        self.run = structs.replace(self.run, takeovers=lives)
+
+    async def note(self, **changes: Any) -> None:  # noqa: ANN401
+        """Write the changes to the record of the run."""
+        self.run = structs.replace(self.run, **changes)
+        if self.run != self._noted:
+            self._noted = self.run
+            await self.journal.note(self.run)
 
     def bounds(self, bounds: Bounds) -> Bounds:
         """Return the bounds of the run, with what a person added to its budget when it went on. It
@@ -151,6 +253,7 @@ class JournaledRun:
             bounds,
             ceiling=ceiling,
             raised=self.run.raised,
+            accepted=self.takeovers.accepted >= self.takeovers.charged,
             paid_repeats=self.run.paid_repeats,
             sends=self.run.sends,
         )
@@ -161,13 +264,16 @@ class JournaledRun:
         keys = [EffectKey(key) for key in causes_of(error)]
         self.failed = len(keys)
         # What was found lost when this life began is news to the program.
-        old = [key for key in keys if key in replayed and key not in self._lost]
+        old = [key for key in keys if key in replayed and key not in self.recovered.lost]
         self.failed_of_old = bool(keys) and len(old) == len(keys)
         refused = await self.journal.refused()
         # Of calls side by side that a budget refused, one fails the run; when that is asked again
         # with more money, the others must not be told of the old cap.
         more = refused if not set(refused).isdisjoint(keys) else ()
         await self.journal.reopen([*dict.fromkeys([*keys, *more])])
+        if _is_changed(error):  # the decisions of the person were for another program
+            self.run = self._before
+            await self.note()
 
     async def decide_refused_anew(self) -> None:
         """Have what a budget refused be decided by what it holds now."""
@@ -187,16 +293,19 @@ class JournaledRun:
                 return run
         return None
 
+    async def _has_nothing(self) -> bool:
+        """Return whether nothing was asked that has an answer, a cost or an effect."""
+        past = await self.journal.past(self.run.program)
+        open_calls = (CallModel.__name__, None)
+        is_empty = all((effect.kind, effect.outcome) == open_calls for effect in past)
+        return is_empty and not self.failed_of_old
+
     async def is_last(self) -> bool:
         """Return whether no later run of this folder is unfinished in the journal of its user."""
         journal, mine = self.journal, self.run
         runs = await journal.runs() if journal.shared else ()
         others = (run for run in runs if run.folder == mine.folder and run.ended_ms is None)
         return all(run.started_ms <= mine.started_ms for run in others)
-
-    def again(self) -> None:
-        """Let the next runtime of this process take up this run, as one that goes on at once."""
-        _Begun.take_back(self.run)
 
     def check_decided(self, effect: Effect) -> None:
         """End the run when it comes to a tool call that waits for a decision. That is not recorded:
@@ -214,18 +323,59 @@ class JournaledRun:
             "the call failed"
         )
 
-    async def give_up(self, now: int) -> None:
+    async def give_up(self, now: int, refusal: str = "") -> None:
         """Record that it was not begun, so that nobody goes on with it."""
-        await self.journal.end(now, is_given_up=True)
-        self.run = structs.replace(self.run, is_given_up=True)
+        await self.journal.end(now, is_given_up=True, refusal=refusal)
+        self.run = structs.replace(self.run, is_given_up=True, refusal=refusal)
 
-    async def end(self, now: int, *, is_done: bool) -> None:
-        """Record the end. A run that did not come to its end can be taken up again."""
+    async def end(self, now: int, *, is_done: bool, failure: BaseException | None = None) -> None:
+        """Record the end. A run that did not come to its end can be taken up again, unless it was
+        refused before it had made a call: there is nothing to go on with."""
         # Without its end the run counts as unfinished, which is what `vega resume` looks for.
         if is_done:
             await self.journal.end(now)
+        elif (refusal := _refusal_in(failure)) and await self._has_nothing():
+            await self.give_up(now, refusal)
         await self.journal.aclose()
         await self.journal.tidy(now)  # only now: it may forget this run, whose files were open
+
+
+def _refusal_in(failure: BaseException | None) -> str:
+    """Return why a run may not begin, behind a word for its state: its money, its rights, or a key
+    or another setting that it lacks. A paused run waits for a person."""
+    match failure:
+        case Paused():
+            return ""
+        case BudgetExceeded():
+            return f"refused: {failure}"
+        case CapabilityDenied():
+            return f"denied: {failure}"
+        case SettingsError():
+            return f"not set up: {failure}"
+        case AgentFailed(__cause__=WorldError(error_class=ErrorClass.AUTH)):
+            return f"not set up: {failure}"
+        case _:
+            return ""
+
+
+def _is_changed(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.subgroup(ProgramChanged) is not None
+    return isinstance(error, ProgramChanged)
+
+
+def _takeovers(run: RunRecord, recovered: Recovered) -> Takeovers:
+    """Return the earlier lives of a run that is taken up: the last one was fruitless if it lost
+    calls and brought no reply."""
+    cut = recovered.cut.total
+    replies = recovered.replies
+    before = run.takeovers
+    if before is None or replies > before.replies:
+        accepted = Money(0) if before is None else before.accepted
+        return Takeovers(cut, accepted, replies)
+    fruitless = before.fruitless + (cut > before.charged)
+    return Takeovers(cut, before.accepted, replies, fruitless)
 
 
 def _command() -> tuple[str, ...]:
@@ -234,44 +384,39 @@ def _command() -> tuple[str, ...]:
     return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
 
 
-class _Begun:
-    """The runs that this process has begun or taken up in the journal of its user: the first, the
-    last, and how many there were. A process may have begun millions."""
+class ProcessRuns:
+    """The runs that the runtimes of one program begin, in order. A program that is resumed repeats
+    its steps, so its n-th run resumes the n-th one of the earlier life."""
 
-    first: ProgramId | None = None
-    last: ProgramId | None = None
-    count = 0
+    def __init__(self, target: ResumeTarget | None) -> None:
+        self.target = target
+        self._first = ProgramId("" if target is None else target.run)
+        self._count = 0
 
-    @classmethod
-    def note(cls, run: RunRecord) -> RunRecord:
-        cls.first, cls.last, cls.count = cls.first or run.program, run.program, cls.count + 1
+    async def begin(self, journal: Journal, new: RunRecord) -> RunRecord:
+        """Begin the next run in the journal of a user, or resume the one that has its number."""
+        new = structs.replace(new, first=self._first, number=self._count)
+        run = await journal.begin(new, await self._resumed(journal))
+        self._first = self._first or run.program
+        self._count += 1
         return run
 
-    @classmethod
-    def take_back(cls, run: RunRecord) -> None:
-        """Count the last one no more, which begins once again."""
-        if run.program == cls.last:
-            cls.first = None if cls.first == cls.last else cls.first
-            cls.last, cls.count = None, cls.count - 1
+    async def _resumed(self, journal: Journal) -> ProgramId | None:
+        if self.target is None or not self.target.run:
+            return None
+        if self.target.alone:
+            return self._first
+        for run in await journal.runs():
+            if self._first in (run.program, run.first) and run.number == self._count:
+                return run.program
+        return None
 
 
-async def _begun_in_shared(
-    journal: Journal, new: RunRecord, which: ResumeTarget | None
-) -> RunRecord:
-    """Begin a run in the journal of a user, or take up the one that goes on. A program that goes on
-    does what it did: its n-th run is the n-th one then."""
-    number = _Begun.count
-    known: RunRecord | None = None
-    if which is not None and which.alone:
-        return _Begun.note(await journal.begin(new, ProgramId(which.run)))
-    if which is not None and which.run:
-        runs = [run for run in await journal.runs() if which.run in (run.program, run.first)]
-        known = next((run for run in runs if run.number == number), None)
-    if known is not None:
-        return _Begun.note(await journal.begin(new, known.program))
-    first = which.run if which is not None and which.run else _Begun.first or ""
-    new = structs.replace(new, first=ProgramId(first), number=number)
-    return _Begun.note(await journal.begin(new))
+@cache
+def runs_of_process() -> ProcessRuns:
+    """Return the runs of this process: of a Python script, which makes its runtimes itself and is
+    handed no `resume`."""
+    return ProcessRuns(take_resume())
 
 
 def _shown(arguments: Any) -> str:  # noqa: ANN401
@@ -367,6 +512,8 @@ class EffectRecorder:
         """New model calls: the gate claims them in the transaction that reserves for them."""
         self._abandoned: dict[EffectKey, tuple[Effect, Unknown]] = {}
         """Calls that were given up and cost something all the same."""
+        self.is_ended = False
+        """Whether the process is ending: it cuts off the calls in flight."""
 
     def begin(self, effect: Effect, *, speculative: bool) -> None:
         """Note an effect before its claim, which may be made later, when it has become
@@ -442,9 +589,9 @@ class EffectRecorder:
             self._clock, lambda: journal.claim(effect, now, speculative=speculative)
         )
 
-    def record_of(self, effect: Effect) -> "_Record | None":
+    def record_of(self, effect: Effect) -> "CallRecord | None":
         """Return the row of a call, for who records an answer together with what it cost."""
-        return None if self._journal is None else _Record(self, self._journal, effect)
+        return None if self._journal is None else CallRecord(self, self._journal, effect)
 
     def is_unclaimed(self, key: EffectKey) -> bool:
         """Return whether nobody has claimed the effect."""
@@ -535,8 +682,8 @@ class EffectRecorder:
 
     def _abandon(self, effect: Effect, outcome: EffectOutcome) -> None:
         if (charged := charged_for(outcome)) and isinstance(effect.request, CallModel):
-            lost = Unknown(charged, again=effect.key in self._speculative)
-            self._abandoned[effect.key] = effect, lost
+            early = effect.key in self._speculative
+            self._abandoned[effect.key] = effect, Unknown(charged, again=early, cut=self.is_ended)
 
     def forget(self, key: EffectKey) -> None:
         """Forget an effect that is not wanted and has ended."""
@@ -551,8 +698,9 @@ class EffectRecorder:
         return self._journal is not None and isinstance(effect.request, _RECORDED)
 
 
-class _Record:
-    """Implements `gate.CallRecord`: the row of one effect."""
+class CallRecord:
+    """The row of one call in the journal, for the gate: it records an answer together with what it
+    cost."""
 
     __slots__ = ("_effect", "_journal", "_key", "_recorder", "atomically", "holds")
 
@@ -563,18 +711,31 @@ class _Record:
 
     @property
     def is_unclaimed(self) -> bool:
+        """Whether the call is new and the gate has to claim it."""
         return self._recorder.is_unclaimed(self._key)
 
     def claim(self, now: int) -> Awaitable[object]:
+        """Return the write that claims the call."""
         return self._recorder.claim_now(self._journal, self._effect, now)
 
     def on_claimed(self) -> None:
+        """Note that the call is claimed."""
         self._recorder.on_claimed(self._key)
 
+    def make_place(self, length: int) -> None:
+        """Allocate a place for the reply."""
+        self._journal.make_place(self._key, length)
+
+    def leave_place(self) -> None:
+        """Give up that place."""
+        self._journal.leave_place(self._key)
+
     def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
+        """Keep the reply before anything is awaited."""
         self._journal.keep(self._key, attempt, bill, outcome)
 
     def record(self, outcome: EffectOutcome) -> Awaitable[None]:
+        """Return the write that records the outcome."""
         return self._journal.record(self._key, outcome)
 
 

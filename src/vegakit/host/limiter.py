@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from vegakit.concurrency import wait_first
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.errors import CircuitOpen, InvalidRuleError, RateLimited, UserError, WorldError
 from vegakit.host.agents import Agent
+from vegakit.host.budgets import answering_name
 from vegakit.policy import (
     UNHEALTHY,
     Admitted,
@@ -36,7 +38,7 @@ from vegakit.policy import (
     describe_rate_limit,
     format_wait,
 )
-from vegakit.ports import Clock, Model
+from vegakit.ports import Clock, Model, tokenizer_of
 
 if TYPE_CHECKING:
     from vegakit.providers import ServerLimits
@@ -271,6 +273,13 @@ class ModelRegistry:
 
     def __init__(self, find: FindModels | None, limits: Limits | None, clock: Clock) -> None:
         self._find = find
+        self._settings_names: Callable[[str], tuple[str, ...]] | None = getattr(
+            find, "names_of", None
+        )
+        self.resolved: dict[str, tuple[str, ...]] = {}
+        """The names of the models behind each alias that was resolved."""
+        self._moved: Mapping[str, tuple[str, ...]] = {}
+        self.on_resolved: Callable[[], Awaitable[None]] = _nothing
         self._limits = limits if callable(limits) else _limits_from(limits or {})
         self._clock = clock
         self.on_wait: OnWait = unheard
@@ -286,7 +295,8 @@ class ModelRegistry:
         if missing and self._find is not None:
             async with self._building:  # who waited finds what was built meanwhile
                 for name in sorted(missing - self._known.keys()):
-                    self._known[name] = _in_order(await asyncio.to_thread(self._find, name))
+                    self._known[name] = await asyncio.to_thread(self._built, name)
+                await self.on_resolved()
 
     async def prepare_for(self, agent: Agent[Any]) -> None:
         """Build the models of an agent, if that is to be done."""
@@ -316,8 +326,45 @@ class ModelRegistry:
                     f"agent {agent.name} names the model {given!r}, and this runtime knows "
                     "none by name; use Runtime.from_config(), or give the agent a model object"
                 )
-            self._known[given] = _in_order(self._find(given))
+            self._known[given] = self._built(given)
         return self._known[given]
+
+    async def keep(
+        self, models: Mapping[str, tuple[str, ...]], moved: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Resolve aliases to these models, also if the settings have changed. The models in `moved`
+        answer under the recorded names: a recorded answer is found by its request, which contains
+        the name of the model."""
+        stale = {name for name in models if self.resolved.get(name) != models[name]} | {*moved}
+        self.resolved |= models
+        self._moved = moved
+        stale &= self._known.keys()
+        for name in stale:
+            await _close(self._known.pop(name))
+        await self.prepare(stale)
+
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """Return the models that answer for a name."""
+        return self._moved.get(name) or self.resolved.get(name) or self.names_by_settings(name)
+
+    def names_by_settings(self, name: str) -> tuple[str, ...]:
+        """Return the models of a name by the settings."""
+        return (name,) if self._settings_names is None else self._settings_names(name)
+
+    def _built(self, name: str) -> tuple[Model, ...]:
+        assert self._find is not None
+        find = self._find
+        if name not in self.resolved:
+            if (names := self.names_by_settings(name)) != (name,):
+                self.resolved[name] = names
+            return _in_order(find(name))
+        models = [_in_order(find(recorded))[0] for recorded in self.resolved[name]]
+        if (moved := self._moved.get(name)) is None:
+            return tuple(models)
+        last = len(moved) - 1
+        new_names = (moved[min(index, last)] for index in range(len(models)))
+        pairs = zip(models, new_names, strict=True)
+        return tuple(MovedModel(model, _in_order(find(new))[0]) for model, new in pairs)
 
     def model_of(self, agent: Agent[Any], name: str = "") -> Model:
         """Return the model of an agent of this name, or the one that it asks first."""
@@ -328,11 +375,11 @@ class ModelRegistry:
 
     def limiter_of(self, model: Model) -> Limiter:
         """Return the limiter of a model, which heeds what the provider says of its limits."""
-        limiter = self._limiters.get(model.name)
+        name = answering_name(model)
+        limiter = self._limiters.get(name)
         if limiter is None:
-            limiter = self._limiters[model.name] = Limiter(
-                model.name, self._limits(model.name), self._clock, self.on_wait
-            )
+            limits = self._limits(name)
+            limiter = self._limiters[name] = Limiter(name, limits, self._clock, self.on_wait)
         if (subscribe_limits := getattr(model, "subscribe_limits", None)) is not None:
             subscribe_limits(limiter.note_server_limits)
         return limiter
@@ -351,9 +398,50 @@ class ModelRegistry:
 
     async def aclose(self) -> None:
         """Close the models that were built."""
-        for model in (model for models in self._known.values() for model in models):
-            if (aclose := getattr(model, "aclose", None)) is not None:
-                await aclose()
+        for models in self._known.values():
+            await _close(models)
+
+
+class MovedModel:
+    """A model that replaces another and keeps its name. The price and the answers are of the new
+    model; the window and the length of answers, which shape requests, are of the recorded one."""
+
+    def __init__(self, recorded: Model, current: Model) -> None:
+        self.name = recorded.name
+        self.price = current.price
+        self.context_tokens = recorded.context_tokens
+        self.default_max_tokens = recorded.default_max_tokens
+        self.bound_input = current.bound_input
+        self.tokenizer = tokenizer_of(recorded)
+        self.answers_as = current.name
+        self.subscribe_limits = getattr(current, "subscribe_limits", _ignored)
+        self._models = (recorded, current)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask the other model."""
+        return await self._models[1].ask(structs.replace(request, model=self.answers_as))
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        """Stream the answer of the other model."""
+        return self._models[1].stream(structs.replace(request, model=self.answers_as))
+
+    async def aclose(self) -> None:
+        """Close both."""
+        await _close(self._models)
+
+
+async def _close(models: Iterable[Model]) -> None:
+    for model in models:
+        if (aclose := getattr(model, "aclose", None)) is not None:
+            await aclose()
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _ignored(_: object) -> None:
+    pass
 
 
 def _in_order(found: Model | tuple[Model, ...]) -> tuple[Model, ...]:

@@ -21,7 +21,7 @@ from vegakit.effects import (
     Start,
     changed,
 )
-from vegakit.errors import UserError, causes_of
+from vegakit.errors import StoreError, UserError, causes_of
 from vegakit.events import (
     Crashed,
     EffectCancelled,
@@ -124,6 +124,10 @@ class LocalHost:
     def busy(self) -> int:
         """The number of effects that are being carried out."""
         return len(self._running)
+
+    def on_ended(self) -> None:
+        """Record that the process is ending, which cuts off the calls in flight."""
+        self._recorder.is_ended = True
 
     @property
     def replayed(self) -> set[EffectKey]:
@@ -331,6 +335,8 @@ class LocalHost:
         except asyncio.CancelledError:
             return EffectCancelled(Money(account.charged), asyncio.current_task() in self._late)
         except Exception as error:  # noqa: BLE001
+            if isinstance(error, StoreError):
+                _LOG.error("%s failed: %s", _name_of(effect), error)
             cause = tuple(map(EffectKey, causes_of(error)))
             return Crashed(f"{type(error).__name__}: {error}", Money(account.charged), cause)
 
@@ -488,7 +494,9 @@ class Driver:
 
     def fail(self, failure: Exception) -> None:
         """End the program with an error. An error that the user can fix is told to all who wait,
-        and is no news for a log."""
+        and is no news for a log; that a store is away is."""
         self.failure = failure
-        if not isinstance(failure, UserError):
+        if isinstance(failure, StoreError):
+            _LOG.error("the program cannot go on: %s", failure)
+        elif not isinstance(failure, UserError):
             _LOG.error("the program cannot go on", exc_info=failure)

@@ -15,6 +15,7 @@ from vegakit.errors import (
     AgentFailed,
     Cancelled,
     RateLimited,
+    StoreError,
     UserError,
     WorldError,
     rebuild_error,
@@ -236,10 +237,11 @@ def _remembered(waiting: PendingAsk, outcome: Outcome) -> AgentReply | None:
 
 def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
     """Return the error to raise, with its cause where that happened in this process. An error that
-    the user can fix here, such as a full disk, is told as it is."""
+    can be fixed here, such as a wrong setting or a full disk, is told as it is."""
     failure = None if waiting.context is None else waiting.context.failure
     is_refusal = isinstance(failure, RateLimited)
-    if isinstance(failure, UserError) and not is_refusal and failed.error == AgentFailed.__name__:
+    has_no_name = failed.error == AgentFailed.__name__ and not is_refusal
+    if has_no_name and isinstance(failure, UserError | StoreError):
         failure.cause, failure.messages = failed.cause, failed.messages
         return failure
     reason = failed.reason

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from vegakit.conversation import Text
 from vegakit.effects import CallModel, Effect
-from vegakit.errors import UserError, rebuild_error
+from vegakit.errors import StoreError, UserError, rebuild_error
 from vegakit.events import EffectOutcome
 from vegakit.host.agents import (
     BUDGET_WAIT_MS,
@@ -203,6 +203,8 @@ class ProgramRun:
         await self._driver.gate.enter()
         deployed = await self.deployed(program, allowed)
         scope = self._scope_across_incarnations(function, wallet, quote and quote.wallet)
+        if self._keeps_answers():
+            self._stop_guessing()
         if wallet is not None and self._keeps_answers():
             self._cap_outside(wallet)
             wallet = None
@@ -210,6 +212,9 @@ class ProgramRun:
         process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
             return await self.send(process.path, list(given), key=self._key(process.path))
+        except asyncio.CancelledError:
+            self.host.on_ended()
+            raise
         finally:
             self._driver.submit(TerminateProcess(process.path, kill=True))
 
@@ -219,10 +224,13 @@ class ProgramRun:
         """Return the scope of a run: of its quote, which is less if it keeps answers, or else of
         its budget if it is recorded. It holds over all its incarnations, whatever they spent."""
         run = None if (journaled := self._services.journaled) is None else journaled.run
-        said = None if run is None or run.reused is None else run.reused.at_most
-        quoted = min((cap for cap in (quoted, said) if cap is not None), default=None)
-        if quoted is not None and wallet is not None and wallet <= quoted:
-            quoted = None  # what is said of a run that keeps answers may be its budget
+        reused = None if run is None else run.reused
+        limit = None if reused is None else reused.at_most
+        if limit is not None and wallet is not None and wallet <= limit:
+            limit = None  # the limit of a run that keeps answers may be its budget
+        if limit is not None and journaled is not None:
+            limit = Money(limit + journaled.extension)
+        quoted = min((cap for cap in (quoted, limit) if cap is not None), default=None)
         cap = quoted if quoted is not None or run is None else wallet
         if cap is None:
             return ScopeId("")
@@ -233,6 +241,12 @@ class ProgramRun:
     def _keeps_answers(self) -> bool:
         journaled = self._services.journaled
         return journaled is not None and journaled.run.reused is not None
+
+    def _stop_guessing(self) -> None:
+        """Begin no call behind a guard that is not decided: the cap of a run that keeps answers has
+        no room for waste."""
+        state = self.machine.state
+        state.bounds = structs.replace(state.bounds, guesses=0, least_guesses=0)
 
     def _cap_outside(self, wallet: Money) -> None:
         """Leave the budget of a run that keeps answers to the ledger, which these never meet: a
@@ -375,7 +389,7 @@ class ProgramRun:
                 prompt, asked.ask, "", deadline_ms, word, timeout_ms=timeout_ms
             )
             actions = self._driver.submit(AskOnce(spec, f"{name}~{which}", incoming, spawner))
-        except UserError as wrong:
+        except (UserError, StoreError) as wrong:
             self._asks.on_answer(asked.ask, MessageFailed(type(wrong).__name__, str(wrong)))
             self._asks.end_span(asked)
             asked.exception()  # it is raised here
@@ -518,7 +532,7 @@ class ProgramRun:
     ) -> Prompt:
         if isinstance(message, Prompt):
             return message
-        scope = self._services.budgets.current
+        scope = self._services.budgets.current_for_asks
         parts = (Text(str(message)), *map(read_media, files))
         return Prompt(parts, scope=scope, stream=stream, budget_wait_ms=BUDGET_WAIT_MS)
 

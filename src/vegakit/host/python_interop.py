@@ -36,7 +36,7 @@ from vegakit.lang import (
     signature_text,
     value_of,
 )
-from vegakit.money import NANOS, dollars, format_money
+from vegakit.money import NANOS, Money, dollars, format_money
 from vegakit.ports import AuditLevel, Tool
 from vegakit.program import AT_MOST, LANGUAGES, MOST_BYTES, TYPICAL, ProgramRights
 from vegakit.records import to_json
@@ -295,6 +295,7 @@ def run_program(
     *,
     max_cost: str | float = "$1",
     admit: str = AT_MOST,
+    speculate: str | float | None = None,
     may: ProgramRights = _NOTHING,
     models: Sequence[str] = (),
     types: Iterable[Any] = (),
@@ -310,10 +311,11 @@ def run_program(
     `may` is what its own code may touch below `root`. It costs `max_cost` at most, and runs for
     `timeout` seconds at most. It is accepted if all that it may cost is within that; with
     `admit="typical"` if what it usually costs is: what does not fit any more is refused then while
-    it runs. It may declare agents of its own, on the models of `agents` or on
-    `models`, with tools of `tools` or written beside them. `most` programs may run in one turn, and
-    `nested` deep inside each other. They are written in one of `languages`; with `teach` the model
-    is told the first of them."""
+    it runs. `speculate` limits what its calls may cost in vain that are begun behind a guard which
+    is not decided yet, within the limit of the run. It may declare agents of its own, on the models
+    of `agents` or on `models`, with tools of `tools` or written beside them. `most` programs may
+    run in one turn, and `nested` deep inside each other. They are written in one of `languages`;
+    with `teach` the model is told the first of them."""
     return RunProgram(
         tuple(agents),
         tuple(tools),
@@ -329,6 +331,7 @@ def run_program(
         name,
         tuple(languages),
         teach=teach,
+        guesses=None if speculate is None else dollars(speculate),
     )
 
 
@@ -356,6 +359,7 @@ class RunProgram(AuthorTool):
         languages: tuple[str, ...],
         *,
         teach: bool,
+        guesses: Money | None = None,
     ) -> None:
         _check(agents, tools, most, nested, timeout_ms)
         if not languages or not set(languages) <= LANGUAGES.keys():
@@ -364,7 +368,7 @@ class RunProgram(AuthorTool):
             raise UserError(f"there is no admit={admit!r}; write {AT_MOST!r} or {TYPICAL!r}")
         self.admit = admit
         self.agents, self.models = agents, models
-        self.cost, self.may = dollars(max_cost), may
+        self.cost, self.guesses, self.may = dollars(max_cost), guesses, may
         self.most, self.nested, self.timeout_ms = most, nested, timeout_ms
         self.root, self.fuel = root, _MOST_FUEL
         self.languages = languages

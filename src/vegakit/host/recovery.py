@@ -7,19 +7,27 @@ cannot be written at that moment.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from vegakit.effects import CallTool
+from vegakit.effects import CallModel, CallTool
 from vegakit.errors import StoreError
-from vegakit.events import Unknown
+from vegakit.events import Answered, Unknown, charged_for
 from vegakit.host.budgets import Budgets
 from vegakit.ids import EffectKey, HolderId
 from vegakit.money import Money, format_money
 from vegakit.policy import Claim, ClaimState, Reserved, ScopeRule
-from vegakit.ports import Clock, Journal, Ledger, RunRecord, UnfinishedEffect
+from vegakit.ports import (
+    Clock,
+    Journal,
+    KeptOutcome,
+    Ledger,
+    PastCall,
+    RunRecord,
+    UnfinishedEffect,
+)
 
 if TYPE_CHECKING:
     from vegakit.config import CutOffTools
@@ -181,12 +189,25 @@ async def _awaited(write: Write) -> bool:
 _OPEN = (ClaimState.SENT, ClaimState.UNKNOWN)
 
 
+class CutOffCalls(Struct, frozen=True):
+    """The model calls of a run that our own death cut off. `unsent` is the number of those not sent
+    again yet, `due` their charges, and `total` the charges of all, in every life."""
+
+    unsent: int = 0
+    due: Money = Money(0)
+    total: Money = Money(0)
+
+
 class Recovered(Struct, frozen=True):
     """The state of a run that was cut off. `lost` are the calls whose answers are lost, `undecided`
-    the tool calls that were cut off and wait for a person's decision."""
+    the tool calls that were cut off and wait for a person's decision. `charged` is the cost of all
+    model calls of the run, and `replies` the number of answers."""
 
     lost: frozenset[EffectKey] = frozenset()
     undecided: frozenset[EffectKey] = frozenset()
+    cut: CutOffCalls = CutOffCalls()
+    charged: Money = Money(0)
+    replies: int = 0
 
 
 async def recover(
@@ -201,22 +222,19 @@ async def recover(
     from vegakit.config import CutOffTools  # the settings are not part of every runtime
 
     # Replies in the spool come first: they are paid for, and their calls were not cut off.
-    for kept in await journal.kept():
-        if await journal.find(kept.key) is None:
-            # SQLite drops the end of a damaged log, and with it what that call asked: without its
-            # digest nobody could tell whether this reply belongs to the call that is made next.
-            continue
-        await journal.record(kept.key, kept.outcome)
-        claim = await ledger.claim(kept.key, kept.attempt)
-        if claim is not None and claim.state in _OPEN:
-            await ledger.answer(kept.key, kept.attempt, kept.bill, now)
-    # Then the bills: where journal and ledger are two files, a kill between the two writes has left
-    # the ledger behind.
-    for key, charged in await journal.charges():
-        await _settle(ledger, key, charged, now)
+    bills = await _record_spooled(journal)
     # Only now is a claim without an outcome a call that was cut off.
+    calls = [*await journal.calls()]
+    unfinished = await journal.cut_off()
+    keys = [call.key for call in calls]
+    keys += [effect.key for effect in unfinished if effect.kind == CallModel.__name__]
+    claims = await ledger.claims(keys)
+    # The bills: where journal and ledger are two files, a kill between the two writes has left the
+    # ledger behind.
+    for call in calls:
+        await _settle(ledger, call, bills.get(call.key), claims.get(call.key, ()), now)
     lost, undecided = set[EffectKey](), set[EffectKey]()
-    for begun in await journal.cut_off():
+    for begun in unfinished:
         if (
             begun.key not in not_started
             and _needs_decision(begun)
@@ -228,33 +246,80 @@ async def recover(
             else:
                 undecided.add(begun.key)
             continue
-        outcome = None if begun.key in not_started else await _outcome(ledger, begun, now)
+        outcome = None
+        if begun.key not in not_started:
+            outcome = await _outcome(ledger, begun, claims.get(begun.key, ()), now)
         if outcome is None:
             await journal.drop(begun.key)
         else:
             lost.add(begun.key)
-            early = begun.speculative
-            await journal.record(begun.key, structs.replace(outcome, again=early, cut=early))
-    return Recovered(frozenset(lost), frozenset(undecided))
+            calls.append(PastCall(begun.key, begun.path, outcome))
+            await journal.record(begun.key, outcome)
+    return Recovered(
+        frozenset(lost),
+        frozenset(undecided),
+        _cut_off(calls),
+        Money(sum(charged_for(call.outcome) for call in calls)),
+        sum(isinstance(call.outcome, Answered) for call in calls),
+    )
+
+
+async def _record_spooled(journal: Journal) -> dict[EffectKey, KeptOutcome]:
+    """Record the outcomes of the spool, and return them."""
+    recorded: dict[EffectKey, KeptOutcome] = {}
+    for kept in await journal.kept():
+        # SQLite drops the end of a damaged log, and with it what that call asked: without its
+        # digest nobody could tell whether this reply belongs to the call that is made next.
+        if await journal.find(kept.key) is not None:
+            await journal.record(kept.key, kept.outcome)
+            recorded[kept.key] = kept
+    return recorded
+
+
+async def _settle(
+    ledger: Ledger, call: PastCall, kept: KeptOutcome | None, claims: Sequence[Claim], now: int
+) -> None:
+    """Settle a call by the bill of its spooled reply, or by its recorded charge."""
+    if kept is None:
+        await _settle_recorded(ledger, call, claims, now)
+    elif len(claims) >= kept.attempt and claims[kept.attempt - 1].state in _OPEN:
+        await ledger.answer(kept.key, kept.attempt, kept.bill, now)
+
+
+def _cut_off(calls: Sequence[PastCall]) -> CutOffCalls:
+    """Return a summary of the calls that our own death cut off. A call that was sent again has a
+    next occurrence at the same place."""
+    paths = {call.path for call in calls}
+    charges = {
+        call.path: call.outcome.charged
+        for call in calls
+        if isinstance(call.outcome, Unknown) and call.outcome.cut
+    }
+    due = [charged for path, charged in charges.items() if _next_occurrence(path) not in paths]
+    return CutOffCalls(len(due), Money(sum(due)), Money(sum(charges.values())))
+
+
+def _next_occurrence(path: str) -> str:
+    site, _, occurrence = path.rpartition("@")
+    return f"{site}@{int(occurrence) + 1}"
 
 
 async def charge_missing(
-    journal: Journal, ledger: Ledger, run: RunRecord, budgets: Budgets, holder: HolderId, now: int
+    recorded: Money, ledger: Ledger, run: RunRecord, budgets: Budgets, holder: HolderId, now: int
 ) -> Money:
     """Charge what the journal knows to be spent by a run and the ledger does not: its file was
-    deleted, or another one is named now. `spent` of a scope never shrinks, whatever is pruned."""
-    recorded = sum(charged for _, charged in await journal.charges())
-    known = await ledger.scope(budgets.root, now) if recorded else None
-    missing = Money(max(0, recorded - (known.spent if known else 0)))
-    if missing:
+    deleted, or another one is named now. `settled` of a scope never shrinks, whatever is pruned."""
+    missing = recorded
+    for root in budgets.roots_of(run.program):
+        counted = await ledger.scope(root) if missing > 0 else None
+        missing = Money(missing - (counted.settled if counted else 0))
+    if missing > 0:
         key = EffectKey(f"rebuilt.{run.program}")
         attempt = len(await claims_of(ledger, key)) + 1
         # Nothing is reserved and all of it billed: a cap must not refuse what was spent already.
-        scope = await budgets.ready(budgets.within(budgets.root, ()))
+        scope = await budgets.ready(budgets.root)
         rules = dict.fromkeys(budgets.rules_around(scope), ScopeRule(None))
-        reserved = await ledger.reserve(
-            key, attempt, scope, Money(0), holder, now, sent=True, rules=rules
-        )
+        reserved = await ledger.reserve(key, attempt, scope, Money(0), holder, now, rules=rules)
         if isinstance(reserved, Reserved):
             await ledger.answer(key, attempt, missing, now)
         _LOG.warning(
@@ -262,7 +327,7 @@ async def charge_missing(
             "charged now; was the ledger deleted, or another one named?",
             format_money(missing),
         )
-    return missing
+    return Money(max(0, missing))
 
 
 def _needs_decision(begun: UnfinishedEffect) -> bool:
@@ -270,36 +335,37 @@ def _needs_decision(begun: UnfinishedEffect) -> bool:
     return is_tool and not begun.idempotent and not begun.speculative
 
 
-async def _settle(ledger: Ledger, key: EffectKey, charged: Money, now: int) -> None:
+async def _settle_recorded(
+    ledger: Ledger, call: PastCall, claims: Sequence[Claim], now: int
+) -> None:
     """Bring the last attempt to what is recorded. A call that was cut off is recorded with what all
     its attempts were charged, which the ledger knows already: the sum must not be put on the last
     one, nor an attempt that is unknown be taken for answered."""
-    claims = await claims_of(ledger, key)
     if not claims or claims[-1].state not in _OPEN:
         return
+    charged = charged_for(call.outcome)
     earlier = sum(claim.charged for claim in claims[:-1])
     if earlier + claims[-1].charged != charged:
         bill = charged - earlier if charged > claims[-1].amount else charged
-        await ledger.answer(key, len(claims), Money(bill), now)
+        await ledger.answer(call.key, len(claims), Money(bill), now)
 
 
-async def _outcome(ledger: Ledger, begun: UnfinishedEffect, now: int) -> Unknown | None:
+async def _outcome(
+    ledger: Ledger, begun: UnfinishedEffect, claims: Sequence[Claim], now: int
+) -> Unknown | None:
     """Return the outcome of a call, or None if it is not known to be in flight."""
-    if begun.kind == CallTool.__name__:
-        return None
-    claims = await claims_of(ledger, begun.key)
-    # Looked at before they are cut off, after which a claim no longer says that it was sent.
-    was_sent = any(claim.state is ClaimState.SENT for claim in claims)
+    was_sent = False
+    charged = 0
     for attempt, claim in enumerate(claims, 1):
-        if claim.state in (ClaimState.RESERVED, ClaimState.SENT):
-            await ledger.cut_off(begun.key, attempt, now)
-    charged = sum(claim.charged for claim in await claims_of(ledger, begun.key))
-    return Unknown(Money(charged)) if was_sent or charged else None
+        charged += claim.charged
+        if claim.state is ClaimState.SENT:
+            was_sent = True
+            charged += (await ledger.cut_off(begun.key, attempt, now)).changed
+    if not (was_sent or charged):
+        return None
+    return Unknown(Money(charged), again=begun.speculative, cut=True)
 
 
-async def claims_of(ledger: Ledger, key: EffectKey) -> list[Claim]:
+async def claims_of(ledger: Ledger, key: EffectKey) -> Sequence[Claim]:
     """Return the claims of each attempt, the first first."""
-    claims: list[Claim] = []
-    while (claim := await ledger.claim(key, len(claims) + 1)) is not None:
-        claims.append(claim)
-    return claims
+    return (await ledger.claims([key])).get(key, ())

@@ -220,7 +220,9 @@ async def walk_through(
     spec, now = ProcessSpec(body, ChildType.TEMPORARY), run.host.now
 
     def walked(window: int) -> Walk:
-        bounds = structs.replace(run.machine.state.bounds, window=window, ceiling=None)
+        bounds = structs.replace(
+            run.machine.state.bounds, window=window, ceiling=None, guesses=0, least_guesses=0
+        )
         state = Program(run.id, bounds=bounds, recorded=True, replaying=True)
         return _Walker(Machine(state, run.registry.code), past, now).go(spec, given)
 
@@ -253,7 +255,7 @@ async def keep_answers(
             await write
     # Last: a run that is killed before this begins anew with its walk.
     reused = ReusedRun(earlier, len(walk.kept), len(walk.bought), at_most)
-    journaled.run = await journal.note_reuse(reused)
+    await journaled.note(reused=reused)
     run.rest_limits()
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from vegakit.control import CommandStatus, KernelEvent
-from vegakit.errors import UserError
+from vegakit.errors import StoreError, UserError
 from vegakit.ids import TenantId, new_program_id
 from vegakit.kernel import commands, interrupts, processes, services, sessions, status
 from vegakit.kernel.executions import Executions
@@ -160,7 +160,7 @@ class Kernel:
                 try:
                     await self.transact(tenant, partial(due.decide, key=key))
                     done += 1
-                except UserError as error:
+                except (UserError, StoreError) as error:
                     _LOG.warning("%s %s of tenant %s is due, but: %s", due.kind, key, tenant, error)
         return done
 

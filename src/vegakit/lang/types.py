@@ -116,6 +116,11 @@ def is_text(kind: Type | None) -> bool:
     return isinstance(kind, Plain) and kind.name == "str"
 
 
+def is_literal(kind: Type | None) -> bool:
+    """Return whether exactly one text fits, such as `"yes"`: to ask for it refuses all others."""
+    return isinstance(kind, ChoiceOf) and len(kind.choices) == 1
+
+
 def unbounded(kind: Type) -> Type:
     """Return the type without the lengths of its texts and maps. Those of lists stay."""
     match kind:

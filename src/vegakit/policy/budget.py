@@ -4,7 +4,7 @@ those who hold reservations (pure).
 Settling twice is settling once. A bill above its reservation is charged truly and reported.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from vegakit.policy.scopes import (
     ScopeTree,
     check_amount,
 )
+from vegakit.policy.waiting import BlockedCall, Deadlock, Surrounding, find_deadlock
 
 # Leases: how long a holder's reservations stay reserved after its last sign of life.
 #
@@ -77,46 +78,43 @@ class LeaseWatch(Struct):
                 seen = self.seen[holder] = _Sighting(until_ms, now, seen is not None)
             if now - seen.since_ms >= self.length_ms or (not seen.changed and until_ms <= now):
                 ended[holder] = until_ms
-        for holder in [*self.seen]:
-            if holder not in leases and now - self.seen[holder].since_ms > 10 * self.length_ms:
-                del self.seen[holder]
+        self.seen = {
+            holder: seen
+            for holder, seen in self.seen.items()
+            if holder in leases or now - seen.since_ms <= 10 * self.length_ms
+        }
         return ended
 
 
 # Budget: reserve the worst case, send, settle the truth.
 #
 # A claim is one attempt at one effect, held by a holder (a runtime, a worker) while its lease
-# lasts:
+# lasts. Nothing is written between the reservation and the request, so after a kill nobody can tell
+# whether it went out: a claim counts as sent at once.
 #
-# | claim    | mark_sent | answer(x)           | cut_off, lease ends | release  |
-# |----------|-----------|---------------------|---------------------|----------|
-# | RESERVED | SENT      | ANSWERED, x charged | RELEASED            | RELEASED |
-# | SENT     | –         | ANSWERED, x charged | UNKNOWN, all of it  | –        |
-# | UNKNOWN  | –         | ANSWERED, set to x  | –                   | –        |
-# | RELEASED | –         | ANSWERED, x charged | –                   | –        |
-# | ANSWERED | –         | –                   | –                   | –        |
+# | claim    | answer(x)           | cut_off, lease ends |
+# |----------|---------------------|---------------------|
+# | SENT     | ANSWERED, x charged | UNKNOWN, all of it  |
+# | UNKNOWN  | ANSWERED, set to x  | –                   |
+# | ANSWERED | –                   | –                   |
 #
 # A holder that reserves is alive, so reserving renews its lease where that is due. A living
 # holder is never refused for its lease: if others settled its calls meanwhile, their answers
 # correct that.
 #
-# "–" changes nothing, so settling twice is settling once. A bill is a bill: an answer is charged
-# truly even above its reservation; then `CapOverrun` is reported and the scope admits nothing
-# until it fits. How money moves through nested scopes stands in `policy/scopes.py`.
+# "–" changes nothing, so settling twice is settling once. A claim that was pruned is as ANSWERED.
+# A bill is a bill: an answer is charged truly even above its reservation; then `CapOverrun` is
+# reported and the scope admits nothing until it fits. How money moves through nested scopes stands
+# in `policy/scopes.py`.
 
 
 class ClaimState(StrEnum):
-    """The states of a claim: money is set aside, the call was sent, its bill is known, its bill may
-    never be known, or it was never sent."""
+    """The states of a claim: the call may be under way, its bill is known, or its bill may never be
+    known."""
 
-    RESERVED = "reserved"
     SENT = "sent"
     ANSWERED = "answered"
     UNKNOWN = "unknown"
-    RELEASED = "released"
-
-
-_LIVE = {ClaimState.RESERVED, ClaimState.SENT}
 
 
 class Claim(Struct, gc=False):
@@ -125,10 +123,16 @@ class Claim(Struct, gc=False):
     scope: ScopeId
     holder: HolderId
     amount: int
-    state: ClaimState = ClaimState.RESERVED
+    counted_in: list[str] = field(default_factory=list[str])
+    """The windows that it is reserved and settled in."""
+    state: ClaimState = ClaimState.SENT
     charged: int = 0
     charged_at_ms: int = 0
 
+
+_FORGOTTEN = Claim(ScopeId(""), HolderId(""), 0, state=ClaimState.ANSWERED)
+"""Takes the place of a claim that was pruned. Runtimes with wrong clocks can settle and prune a
+call in flight: its maximum stays charged, and its answer still reaches the program."""
 
 Admission: TypeAlias = ScopeAdmission
 """What asking for a reservation comes to."""
@@ -149,6 +153,7 @@ class Budget(Struct):
     scopes: ScopeTree = field(default_factory=ScopeTree)
     claims: dict[str, Claim] = field(default_factory=dict)
     leases: dict[HolderId, int] = field(default_factory=dict)
+    waiters: dict[str, BlockedCall] = field(default_factory=dict)
 
     def reserve(
         self,
@@ -169,56 +174,92 @@ class Budget(Struct):
         if key in self.claims:
             raise BugError(f"attempt {attempt} of effect {effect} is already claimed")
         # First what may fail: an operation that fails has written nothing.
-        verdict = self.scopes.admit(scope_id, worst_case, now, rules)
+        counted_in = self.scopes.counted_in(scope_id, now, rules)
+        verdict = self.scopes.admit(scope_id, worst_case, now, rules, counted_in=counted_in)
         if self.leases.get(holder, now) - now < lease_ms // 2:  # rarely: it is a row to write
             self.renew(holder, now + lease_ms)
         if isinstance(verdict, Reserved):
-            self.claims[key] = Claim(scope_id, holder, worst_case)
+            self.claims[key] = Claim(scope_id, holder, worst_case, counted_in)
             self.scopes.by_id[scope_id].claims += 1
         return verdict
 
-    def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
-        """Return the claim of an attempt, if there is one."""
-        return self.claims.get(f"{effect}#{attempt}")
+    def attempts(self, effect: EffectKey) -> Iterator[tuple[str, Claim]]:
+        """Yield the claims of all attempts at a call, in order."""
+        number = 1
+        while (claim := self.claims.get(f"{effect}#{number}")) is not None:
+            yield f"{effect}#{number}", claim
+            number += 1
 
-    def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
-        """Return True exactly once. False means: do not send, the claim is not yours any more."""
-        claim = self.claims[f"{effect}#{attempt}"]
-        # A holder that stood still for longer than its lease finds its claim released here, by
-        # whoever settled it, and the money perhaps spent by somebody else.
-        if claim.state is not ClaimState.RESERVED:
-            return False
-        claim.state = ClaimState.SENT
-        return True
+    def wait(
+        self,
+        effect: EffectKey,
+        scope_id: ScopeId,
+        wanted: Money,
+        inside: Sequence[EffectKey],
+        holder: HolderId,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Deadlock | None:
+        """Note that a call inside of other calls waits for an amount. Return None while it may
+        wait. If a deadlock refuses it, forget it and return who holds the money."""
+        around = {
+            name: Surrounding(
+                claim.holder,
+                Money(claim.amount),
+                self.scopes.counters_of(claim.scope, claim.counted_in),
+            )
+            for outer in inside
+            for name, claim in self.attempts(outer)
+            if claim.state is ClaimState.SENT
+        }
+        last = max((waiter.number for waiter in self.waiters.values()), default=0)
+        before = self.waiters.get(effect)
+        self.waiters[effect] = BlockedCall(
+            last + 1 if before is None else before.number,
+            holder,
+            wanted,
+            self.scopes.caps_on(scope_id, now, rules),
+            around,
+        )
+        refused, deadlock = find_deadlock(self.waiters, self.scopes.settled_in) or ("", None)
+        if refused != effect:
+            return None
+        self.end_wait(effect)
+        return deadlock
 
-    def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
+    def end_wait(self, effect: EffectKey) -> None:
+        """Forget that a call waits."""
+        self.waiters.pop(effect, None)
+
+    def answer(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        bill: Money,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Settlement:
         """Charge what an attempt was billed and free the rest. A second bill changes nothing."""
         check_amount(bill)
-        claim = self.claims[f"{effect}#{attempt}"]
+        claim = self.claims.get(f"{effect}#{attempt}") or _FORGOTTEN
         if claim.state is ClaimState.ANSWERED:
             return Settlement(claim.state, Money(0))
-        return self._settle(claim, ClaimState.ANSWERED, bill, now)
+        return self._settle(claim, ClaimState.ANSWERED, bill, now, rules)
 
-    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        """The call was given up: charged in full if it was sent, since it may have been billed."""
-        claim = self.claims[f"{effect}#{attempt}"]
-        if claim.state is ClaimState.SENT:
-            return self._settle(claim, ClaimState.UNKNOWN, claim.amount, now)
-        return self.release(effect, attempt, now)
-
-    def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        """Free what was set aside for an attempt that was not sent. One that was sent may be
-        billed, so it stays charged."""
-        claim = self.claims[f"{effect}#{attempt}"]
-        if claim.state is not ClaimState.RESERVED:
+    def cut_off(
+        self, effect: EffectKey, attempt: int, now: int, rules: ScopeRules = NO_RULES
+    ) -> Settlement:
+        """The call was given up: charged in full, since it may have been billed."""
+        claim = self.claims.get(f"{effect}#{attempt}") or _FORGOTTEN
+        if claim.state is not ClaimState.SENT:
             return Settlement(claim.state, Money(0))
-        return self._settle(claim, ClaimState.RELEASED, 0, now)
+        return self._settle(claim, ClaimState.UNKNOWN, claim.amount, now, rules)
 
     def forget(self, effect: EffectKey, attempt: int) -> bool:
         """Drop a claim whose outcome is recorded elsewhere; a late answer then finds nothing."""
         key = f"{effect}#{attempt}"
         claim = self.claims[key]
-        if claim.state in _LIVE:
+        if claim.state is ClaimState.SENT:
             return False
         del self.claims[key]
         self.scopes.by_id[claim.scope].claims -= 1
@@ -227,12 +268,11 @@ class Budget(Struct):
     def prune(self, before_ms: int, among: Iterable[str] | None = None) -> int:
         """Forget what was settled before then, of all or `among` these, and the closed scopes that
         this leaves empty."""
-        claims = self.claims
         old = [
             key
-            for key in (claims if among is None else among)
-            if (claim := claims.get(key)) is not None
-            and claim.state not in _LIVE
+            for key in (self.claims if among is None else among)
+            if (claim := self.claims.get(key)) is not None
+            and claim.state is not ClaimState.SENT
             and claim.charged_at_ms < before_ms
         ]
         emptied = {self.claims[key].scope for key in old}
@@ -252,26 +292,36 @@ class Budget(Struct):
         # The written time is compared again: between the look at the leases and this call, which
         # may be another transaction, a holder can have renewed its lease.
         dead = {holder for holder, until in ended.items() if self.leases.get(holder) == until}
-        settled: list[tuple[str, Settlement]] = []
         if not dead:
-            return settled
-        for key, claim in self.claims.items():
-            if claim.holder in dead and claim.state in _LIVE:
-                settled.append((key, self.cut_off(*_parts_of(key), now)))
-        self.scopes.close_parts_of(dead, now)
+            return []
+        settled = [
+            (key, self.cut_off(*_parts_of(key), now))
+            for key, claim in self.claims.items()
+            if claim.holder in dead and claim.state is ClaimState.SENT
+        ]
+        self.scopes.close_parts_of(dead)
+        for name in [name for name, waiter in self.waiters.items() if waiter.holder in dead]:
+            del self.waiters[name]
         for holder in dead:
             del self.leases[holder]
         return settled
 
-    def _settle(self, claim: Claim, state: ClaimState, charge: int, now: int) -> Settlement:
+    def _settle(
+        self,
+        claim: Claim,
+        state: ClaimState,
+        charge: int,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Settlement:
         # A claim that was settled before reserves nothing any more: its amount went back then.
-        released = claim.amount if claim.state in _LIVE else 0
+        released = claim.amount if claim.state is ClaimState.SENT else 0
         changed = charge - claim.charged
-        # A late answer corrects the charge in the period that it was made in. Dated now, it would
-        # give money back to a day that never spent it.
-        at = now if claim.state is not ClaimState.UNKNOWN else claim.charged_at_ms
-        notices = self.scopes.move(claim.scope, released, changed, at, now)
-        claim.state, claim.charged, claim.charged_at_ms = state, charge, at
+        notices = self.scopes.move(claim.scope, released, changed, claim.counted_in, rules)
+        if claim.state is not ClaimState.UNKNOWN:  # a late answer does not make it younger
+            claim.charged_at_ms = now
+        claim.state = state
+        claim.charged = charge
         return Settlement(state, Money(changed), notices)
 
 

@@ -191,14 +191,15 @@ RetryVerdict: TypeAlias = RetryAt | GiveUp
 
 
 class Retry(Struct):
-    """One call with all its attempts; begun by `start_retry`."""
+    """The retry rule of one call and its deadline; `start_retry` makes it. The caller counts the
+    attempts."""
 
     rule: RetryRule
     deadline_ms: int | None = None
-    attempts: int = 1
 
     def on_failure(
         self,
+        attempts: int,
         error_class: ErrorClass,
         now: int,
         draw: float,
@@ -207,21 +208,20 @@ class Retry(Struct):
         retry_after_ms: int | None = None,
         budget: RetryBudget | None = None,
     ) -> RetryVerdict:
-        """`draw` is random, from 0 to 1."""
+        """Decide after so many failed `attempts`. `draw` is random, from 0 to 1."""
         if error_class not in self.rule.on:
             return GiveUp(GiveUpReason.CLASS)
-        if self.attempts >= self.rule.max_attempts:
+        if attempts >= self.rule.max_attempts:
             return GiveUp(GiveUpReason.ATTEMPTS)
         if retry_after_ms is not None and retry_after_ms > self.rule.max_wait_ms:
             return GiveUp(GiveUpReason.WAIT)
-        delay_ms = self.rule.backoff.delay_ms(self.attempts - 1, draw)
+        delay_ms = self.rule.backoff.delay_ms(attempts - 1, draw)
         at_ms = now + max(0, retry_after_ms or 0) + delay_ms
         if self.deadline_ms is not None and at_ms >= self.deadline_ms:
             return GiveUp(GiveUpReason.DEADLINE)
         if budget is not None and not budget.withdraw():
             return GiveUp(GiveUpReason.BUDGET)
-        self.attempts += 1
-        return RetryAt(at_ms, self.attempts, reserve_again=phase is Phase.UNKNOWN)
+        return RetryAt(at_ms, attempts + 1, reserve_again=phase is Phase.UNKNOWN)
 
 
 def start_retry(
@@ -231,8 +231,7 @@ def start_retry(
     deadline_ms: int | None = None,
     budget: RetryBudget | None = None,
 ) -> Retry:
-    """Begin to count the attempts of a call. The earlier of the rule's total time and the call's
-    deadline holds."""
+    """Begin a call. The earlier of the rule's total time and the call's deadline holds."""
     if budget is not None:
         budget.on_first_attempt()
     if rule.total_ms is not None:

@@ -1,10 +1,8 @@
 """Scheduling of processes: their priority, their states, and which one runs next (pure)."""
 
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
-from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from vegakit.errors import InvalidRuleError
 
@@ -103,8 +101,8 @@ def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
 #     standing at `now`  =  level - (now - since_ms) / aging_ms        the least goes first
 #
 # Everybody's standing falls at the same speed, so the order of two entries never changes while
-# they wait. It is that of `since_ms + level * aging_ms`, known when an entry is pushed: a heap
-# with a fixed key suffices, and taking the first one needs no clock.
+# they wait. It is that of `since_ms + level * aging_ms`, known when an entry arrives: an index of
+# a database with a fixed key suffices, and taking the first one needs no clock.
 #
 # | two entries                             | the first to go                                      |
 # |-----------------------------------------|------------------------------------------------------|
@@ -116,14 +114,7 @@ def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
 #
 # So an entry is overtaken only by REALTIME and by what comes less than `d * aging_ms` after it: a
 # LOW one in a stream of HIGH waits 2 * aging_ms behind them, then goes before every later one.
-#
-# A new priority keeps the time already waited. Removed and changed entries leave stale places in
-# the heap, which is rebuilt as soon as more than half of it is stale: a rebuild is paid for by
-# the places it clears, and the heap is never larger than twice the queue.
 
-
-HeapEntry: TypeAlias = tuple[int, int, str]
-"""Rank, turn and id, compared in this order."""
 
 _BEFORE_ALL = 1 << 60
 """Longer than any time: REALTIME goes before everybody else, whoever came first."""
@@ -148,81 +139,3 @@ def ready_rank(rule: AgingRule, priority: Priority, since_ms: int) -> int:
     if priority is Priority.REALTIME:
         return since_ms - _BEFORE_ALL
     return since_ms + priority.level * rule.aging_ms
-
-
-class ReadyEntry(Struct, frozen=True):
-    """`turn` counts arrivals and decides between equals."""
-
-    priority: Priority
-    since_ms: int
-    turn: int
-
-
-class ReadyQueue(Struct):
-    """The queue of processes that are ready, by priority and waiting time; aging keeps a low one
-    from starving."""
-
-    rule: AgingRule
-    entries: dict[str, ReadyEntry] = field(default_factory=dict)
-    heap: list[HeapEntry] = field(default_factory=list)
-    turns: int = 0
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def push(self, entry_id: str, priority: Priority, now: int) -> bool:
-        """False when it is queued already: it keeps its place."""
-        if entry_id in self.entries:
-            return False
-        self.turns += 1
-        self._enter(entry_id, ReadyEntry(priority, now, self.turns))
-        return True
-
-    def first(self) -> str | None:
-        """Return the process that runs next."""
-        while self.heap:
-            place = self.heap[0]
-            if self._is_current(place):
-                return place[-1]
-            heappop(self.heap)
-        return None
-
-    def pop(self) -> str | None:
-        """Take out the process that runs next."""
-        entry_id = self.first()
-        if entry_id is not None:
-            self.remove(entry_id)
-        return entry_id
-
-    def remove(self, entry_id: str) -> bool:
-        """False when it is not queued."""
-        if self.entries.pop(entry_id, None) is None:
-            return False
-        self._sweep()
-        return True
-
-    def change_priority(self, entry_id: str, priority: Priority) -> bool:
-        """False when it is not queued."""
-        entry = self.entries.get(entry_id)
-        if entry is None:
-            return False
-        self._enter(entry_id, ReadyEntry(priority, entry.since_ms, entry.turn))
-        self._sweep()
-        return True
-
-    def _enter(self, entry_id: str, entry: ReadyEntry) -> None:
-        self.entries[entry_id] = entry
-        heappush(self.heap, self._place(entry_id, entry))
-
-    def _place(self, entry_id: str, entry: ReadyEntry) -> HeapEntry:
-        rank = ready_rank(self.rule, entry.priority, entry.since_ms)
-        return rank, entry.turn, entry_id
-
-    def _is_current(self, place: HeapEntry) -> bool:
-        entry = self.entries.get(place[-1])
-        return entry is not None and self._place(place[-1], entry) == place
-
-    def _sweep(self) -> None:
-        if len(self.heap) > 2 * len(self.entries):
-            self.heap = [self._place(*entry) for entry in self.entries.items()]
-            heapify(self.heap)

@@ -1,118 +1,85 @@
-"""Budget scopes: caps on spending that nest, and the windows of time they count in (pure).
+"""Counters of money, and the caps that a reservation has to fit (pure).
 
-A scope refuses, asks for a higher cap, warns or allows when a call does not fit. A part is a
-child scope whose cap is set aside in its parent, so its calls never ask the parent again.
+A counter is the sum of one owner in one window. A limit is a cap that the owner sets for everybody;
+a constraint is a cap that a client brings along. A part is a scope whose cap is set aside in its
+parent, so its calls never ask the parent again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from vegakit.errors import BugError, InvalidMoneyError, InvalidRuleError
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money, Period
 
-# A window counts what was spent in the current hour, day or month.
+# A counter is named by its window and its owner: `2026-11-19T05 user` counts an hour, `2026-11-19
+# user` a day, `2026-11 user` a month (UTC), `total user` all time.
 #
-# | kind     | a charge made at t counts until                                             |
-# |----------|-----------------------------------------------------------------------------|
-# | calendar | the hour, day or month of t (UTC) has ended                                 |
-# | rolling  | one period after t, rounded up to a sixtieth of the period: never too early |
-#
-# A window never moves backwards, so a clock that is set back opens nothing. Money that goes out
-# always counts; money that comes back counts only while the charge it corrects still does.
+# The window is that of the reservation, by the clock of the ledger, and the call is settled in the
+# same one, also when its answer comes in the next. So no window resets another, and a wrong clock
+# counts in windows of its own, which nobody looks at when it is set right.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LENGTH_MS = {Period.HOUR: 3_600_000, Period.DAY: 86_400_000, Period.MONTH: 30 * 86_400_000}
-_SLICES = 60
+_HOUR_MS = 3_600_000
+_NUMBERS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d", Period.MONTH: "%Y-%m"}
+# The length of a window's name tells its period.
+_LENGTHS = {Period.HOUR: 13, Period.DAY: 10, Period.MONTH: 7, None: len("total")}
 
 
-class WindowRule(Struct, frozen=True):
-    """`rolling` months are 30 days."""
+class Counter(Struct):
+    """A counter is what one owner has settled and reserved in one window, without cap or rule."""
 
-    period: Period
-    rolling: bool = False
-
-
-class SpendWindow(Struct, omit_defaults=True):
-    """A window counts what was spent in the present period, or in the last one if it rolls."""
-
-    rule: WindowRule
-    starts_ms: int = 0
-    ends_ms: int = 0
-    slices: dict[int, int] = field(default_factory=dict)
-    """Spent by slice number, oldest first; a calendar window has one slice, its start."""
-    others: list["SpendWindow"] = field(default_factory=list["SpendWindow"])
-    """The windows of other periods, in which the same money counts."""
+    settled: int = 0
+    reserved: int = 0
 
     @property
-    def total(self) -> int:
-        """Return what counts now."""
-        return sum(self.slices.values())
+    def used(self) -> int:
+        """Return what is settled and reserved."""
+        return self.settled + self.reserved
 
-    def roll(self, now: int) -> int:
-        """Move on to `now` and return how much no longer counts."""
-        if now < self.ends_ms:
-            return 0
-        gone = 0
-        self.starts_ms, self.ends_ms = self._bounds(now)
-        for number in [n for n in self.slices if self._end_of(n) <= now]:
-            gone += self.slices.pop(number)
-        return gone
-
-    def add(self, amount: int, at: int) -> int:
-        """Return how much of it counts: all, unless it gives back a charge that has left."""
-        if at < self.starts_ms:
-            if amount < 0:
-                return 0
-            at = self.ends_ms - 1
-        number = at // self._slice_ms() if self.rule.rolling else self.starts_ms
-        self.slices[number] = self.slices.get(number, 0) + amount
-        return amount
-
-    def _bounds(self, now: int) -> tuple[int, int]:
-        if self.rule.rolling:
-            width = self._slice_ms()
-            return (now // width - _SLICES) * width, (now // width + 1) * width
-        if self.rule.period is Period.MONTH:
-            return _month_of(now)
-        length = _LENGTH_MS[self.rule.period]
-        start = now // length * length
-        return start, start + length
-
-    def _end_of(self, number: int) -> int:
-        """Return when a slice stops counting."""
-        if self.rule.rolling:
-            return (number + 1 + _SLICES) * self._slice_ms()
-        return self.starts_ms if number < self.starts_ms else self.ends_ms
-
-    def _slice_ms(self) -> int:
-        return _LENGTH_MS[self.rule.period] // _SLICES
+    def move(self, released: int, charged: int) -> None:
+        """Free what was reserved and charge what was billed."""
+        self.reserved -= released
+        self.settled += charged
 
 
-def windows_of(rule: WindowRule) -> SpendWindow:
-    """Return a window, and beside it those of the other periods of the calendar."""
-    calendar = (WindowRule(period) for period in Period)
-    return SpendWindow(rule, others=[SpendWindow(other) for other in calendar if other != rule])
+def counter_id(owner: ScopeId, period: Period | None, now: int) -> str:
+    """Return the name of the counter of an owner in the present window of a period; without a
+    period, of all time."""
+    number = "total" if period is None else _numbers_at(now // _HOUR_MS)[period]
+    return f"{number} {owner}"
 
 
-def _month_of(now: int) -> tuple[int, int]:
-    day = _EPOCH + timedelta(milliseconds=now)
-    start = day.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    after = (start + timedelta(days=32)).replace(day=1)
-    return _ms(start), _ms(after)
+def counter_ids(owner: ScopeId, now: int) -> list[str]:
+    """Return the names of all counters of an owner at an instant."""
+    return [counter_id(owner, period, now) for period in _LENGTHS]
 
 
-def _ms(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(milliseconds=1)
+@lru_cache(maxsize=64)
+def _numbers_at(hour: int) -> Mapping[Period, str]:
+    moment = _EPOCH + timedelta(hours=hour)
+    return {period: moment.strftime(shape) for period, shape in _NUMBERS.items()}
 
 
-# A budget scope: one cap, what counts against it, and the answers it gives.
+def _window_ends_ms(period: Period | None, now: int) -> int | None:
+    """Return when the present window of a period ends."""
+    if period is None:
+        return None
+    if period is not Period.MONTH:
+        hours = 1 if period is Period.HOUR else 24
+        return (now // _HOUR_MS // hours + 1) * hours * _HOUR_MS
+    start = (_EPOCH + timedelta(hours=now // _HOUR_MS)).replace(day=1, hour=0)
+    return ((start + timedelta(days=32)).replace(day=1) - _EPOCH) // timedelta(milliseconds=1)
+
+
+# A rule: one cap, the period that it holds for, and the answer to a call that does not fit.
 #
 # | on_exceed | a call that does not fit                                       |
 # |-----------|----------------------------------------------------------------|
@@ -120,11 +87,6 @@ def _ms(instant: datetime) -> int:
 # | ask       | MustAsk: refused until somebody raises the cap                 |
 # | warn      | admitted; WentOver is reported when the cap is crossed         |
 # | allow     | admitted                                                       |
-#
-# In a scope with a period, settled is what was charged in the current window; what is reserved
-# counts in every window until it is settled. Such a scope counts by the hour, the day and the month
-# at once, beside all it has ever spent: clients that share it may have different periods, and none
-# resets the window of another.
 
 
 class OnExceed(StrEnum):
@@ -137,30 +99,45 @@ class OnExceed(StrEnum):
 
 
 class ScopeRule(Struct, frozen=True):
-    """`cap` None limits nothing and only counts; `alert_percents` report what was settled. What is
-    spent in the scope counts in the root scope `also`, too, which may refuse it: so the calls of an
-    agent draw on their run and on what all runs of the agent share."""
+    """`cap` None limits nothing and only counts; `alert_percents` report what was settled. What
+    `is_shared` counts by the hour, the day and the month even if its own cap has no period: another
+    client may come whose cap has one."""
 
     cap: Money | None
     on_exceed: OnExceed = OnExceed.BLOCK
-    window: WindowRule | None = None
+    period: Period | None = None
     alert_percents: tuple[int, ...] = ()
-    also: ScopeId | None = None
+    is_shared: bool = False
 
     def __post_init__(self) -> None:
         if self.cap is not None:
             check_amount(self.cap)
-        if self.cap is None and (self.window or self.alert_percents):
+        if self.cap is None and (self.period or self.alert_percents):
             raise InvalidRuleError("a period and alerts need a cap; give the scope an amount")
         if list(self.alert_percents) != sorted({*self.alert_percents} & {*range(1, 101)}):
             raise InvalidRuleError(
                 f"alerts are rising percentages from 1 to 100; got {self.alert_percents}"
             )
 
+    @property
+    def has_windows(self) -> bool:
+        """Return whether what is spent under it counts by the hour, the day and the month."""
+        return self.is_shared or self.period is not None
+
 
 ScopeRules: TypeAlias = Mapping[ScopeId, ScopeRule]
-"""The rules that a client brings along with a call, by scope."""
+"""The constraints that a client brings along with a call, by scope or by another owner."""
 NO_RULES: ScopeRules = MappingProxyType({})
+EVERYBODY = ScopeId("user")
+"""The owner above every run: the user of a ledger."""
+
+
+class Limit(Struct, frozen=True):
+    """The caps that an owner sets for every reservation under it, also for clients that bring none
+    along. Without a cap, it still counts."""
+
+    rules: tuple[ScopeRule, ...]
+    version: int = 1
 
 
 class CapExceeded(Struct, frozen=True, tag=True):
@@ -202,6 +179,7 @@ class InsufficientBudget(Struct, frozen=True, tag=True):
     reserved: Money
     wanted: Money
     hopeless: bool
+    period: Period | None = None
     refills_ms: int | None = None
 
 
@@ -213,6 +191,7 @@ class NeedsHigherCap(Struct, frozen=True, tag=True):
     cap: Money
     missing: Money
     hopeless: bool = True
+    period: Period | None = None
 
 
 class ScopeClosed(Struct, frozen=True, tag=True):
@@ -227,162 +206,86 @@ BINDING = {OnExceed.BLOCK, OnExceed.ASK}
 _CROSSING = {OnExceed.BLOCK: CapOverrun, OnExceed.ASK: CapOverrun, OnExceed.WARN: CapExceeded}
 
 
-class Scope(Struct):
-    """A scope is one budget in the tree: its cap, what is spent and set aside in it, and the parts
-    cut from it."""
+class CapCheck(NamedTuple):
+    """One rule with the counter that it limits: whether a call fits, and the notices about it."""
+
+    owner: ScopeId
+    rule: ScopeRule
+    counter: Counter
+
+    def fits(self, amount: int) -> bool:
+        """Return whether an amount fits under the cap."""
+        return self.rule.cap is None or self.counter.used + amount <= self.rule.cap
+
+    def short(self, amount: int, now: int) -> InsufficientBudget | NeedsHigherCap | None:
+        """Return the refusal of an amount that does not fit, if the rule refuses at all."""
+        rule = self.rule
+        if rule.cap is None or rule.on_exceed not in BINDING:
+            return None
+        hopeless = self.counter.settled + amount > rule.cap
+        if rule.on_exceed is OnExceed.ASK:
+            missing = Money(self.counter.used + amount - rule.cap)
+            return NeedsHigherCap(self.owner, rule.cap, missing, hopeless, rule.period)
+        return InsufficientBudget(
+            self.owner,
+            rule.cap,
+            settled=Money(self.counter.settled),
+            reserved=Money(self.counter.reserved),
+            wanted=Money(amount),
+            hopeless=hopeless,
+            period=rule.period,
+            refills_ms=_window_ends_ms(rule.period, now),
+        )
+
+    def crossing(self, more: int) -> tuple[Notice, ...]:
+        """Return a notice when this much more is about to cross the cap, none while it is passed
+        already."""
+        rule = self.rule
+        used = self.counter.used
+        notice = _CROSSING.get(rule.on_exceed)
+        if notice is None or rule.cap is None or not used <= rule.cap < used + more:
+            return ()
+        return (notice(self.owner, Money(used + more - rule.cap)),)
+
+    def settling(self, released: int, charged: int) -> tuple[Notice, ...]:
+        """Return the notices when this much is freed and charged: a bill that crosses the cap, and
+        the thresholds that it reaches."""
+        notices = self.crossing(charged - released) if charged > released else ()
+        settled = self.counter.settled
+        return notices + tuple(
+            ThresholdCrossed(self.owner, percent)
+            for percent in self.rule.alert_percents
+            if settled * 100 < percent * (self.rule.cap or 0) <= (settled + charged) * 100
+        )
+
+
+class Scope(Counter, kw_only=True):
+    """A scope is a node in the tree of a run, and the counter of its money of all time."""
 
     rule: ScopeRule
-    cap: Money | None
     parent: ScopeId | None = None
     is_part: bool = False
     is_open: bool = True
-    settled: int = 0
-    reserved: int = 0
     held: int = 0
     """Of a part: what its parent still sets aside for it."""
-    spent: int = 0
-    window: SpendWindow | None = None
-    alerted_percent: int = 0
+    counted_in: list[str] = field(default_factory=list[str])
+    """Of a part: the windows that its cap is reserved in."""
     children: int = 0
     claims: int = 0
     holder: HolderId | None = None
     """Of a part: whose it is; it is closed when that lease ends."""
 
-    @property
-    def used(self) -> int:
-        """Return what is settled and reserved."""
-        return self.settled + self.reserved
-
-    def used_by(self, rule: ScopeRule) -> int:
-        """Return what is settled, as this rule counts it, and reserved."""
-        return self.settled_by(rule.window) + self.reserved
-
-    def declare(self, rule: ScopeRule, now: int) -> None:
-        """Take another rule, and count in its window from now on; what was spent stays.
-
-        The first windows begin with all that was ever spent, since nothing says when that was; a
-        rolling one that is added later with what is known to lie in it.
-        """
-        self.roll(now)
-        if rule.window is not None and self.window is None:
-            self.window = windows_of(rule.window)
-            self.roll(now)
-            for window in self._windows() if self.spent else ():
-                window.add(self.spent, now)
-        elif rule.window is not None and rule.window not in {w.rule for w in self._windows()}:
-            fresh = SpendWindow(rule.window)
-            fresh.roll(now)
-            fresh.add(max(w.total for w in self._windows() if w.starts_ms >= fresh.starts_ms), now)
-            self._windows()[0].others.append(fresh)
-        self.rule = rule
-        self.cap = rule.cap
-        self.settled = self.settled_by(rule.window)
-
-    def settled_by(self, window: WindowRule | None) -> int:
-        """Return what was settled in the current window of a period; without one, ever."""
-        if window is None:
-            return self.spent
-        return next((one.total for one in self._windows() if one.rule == window), self.spent)
-
-    def _windows(self) -> tuple[SpendWindow, ...]:
-        return () if self.window is None else (self.window, *self.window.others)
-
-    def roll(self, now: int) -> None:
-        """Let a new period begin if it is time; what was spent before no longer counts."""
-        if self.window is None:
-            return
-        for window in self._windows():
-            window.roll(now)
-        settled = self.settled_by(self.rule.window)
-        if settled != self.settled:
-            self.settled = settled
-            # Alerts are due anew in each period, but not those that are still crossed: a rolling
-            # window would repeat them at every step.
-            self.alerted_percent = 0
-            self.alerted_percent = max(self._due_alerts(), default=0)
-
     def rule_for(self, brought: ScopeRule | None) -> ScopeRule:
         """Return the rule that a call has to meet: the one that its client brings, or else that of
         the scope. A part admits by its own cap only, since no more is set aside for it."""
-        if brought is not None and not self.is_part:
-            return brought
-        return self.rule if self.rule.cap == self.cap else structs.replace(self.rule, cap=self.cap)
-
-    def fits(self, amount: int, now: int, rule: ScopeRule) -> bool:
-        """Return whether an amount fits under the cap of a rule now."""
-        if self.window is not None:
-            self.roll(now)
-        return rule.cap is None or self.used_by(rule) + amount <= rule.cap
-
-    def short(
-        self, scope_id: ScopeId, amount: int, rule: ScopeRule
-    ) -> InsufficientBudget | NeedsHigherCap | None:
-        """Return the refusal of an amount that does not fit, if the rule refuses at all."""
-        if rule.cap is None or rule.on_exceed not in BINDING:
-            return None
-        settled = self.settled_by(rule.window)
-        hopeless = settled + amount > rule.cap
-        if rule.on_exceed is OnExceed.ASK:
-            missing = Money(self.used_by(rule) + amount - rule.cap)
-            return NeedsHigherCap(scope_id, rule.cap, missing, hopeless)
-        return InsufficientBudget(
-            scope_id,
-            rule.cap,
-            settled=Money(settled),
-            reserved=Money(self.reserved),
-            wanted=Money(amount),
-            hopeless=hopeless,
-            refills_ms=next((w.ends_ms for w in self._windows() if w.rule == rule.window), None),
-        )
-
-    def move(self, released: int, charged: int, at: int, now: int) -> None:
-        """Free what was reserved and charge what was billed, in the period of `at`."""
-        self.reserved -= released
-        self.spent += charged
-        self.roll(now)
-        for window in self._windows():
-            window.add(charged, at)
-        self.settled = self.settled_by(self.rule.window)
-
-    def charge(
-        self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
-    ) -> tuple[Notice, ...]:
-        """Move the money as `move` does, and return what is to be told of it."""
-        notices: tuple[Notice, ...] = ()
-        if charged > released:
-            self.roll(now)
-            rule = self.rule_for(None)
-            notices = self.crossing(scope_id, charged - released, rule)
-        self.move(released, charged, at, now)
-        return notices + self.alerts(scope_id) if self.rule.alert_percents else notices
+        return self.rule if brought is None or self.is_part else brought
 
     def must_hold(self) -> int:
         """Return what a part needs set aside above: all it may still spend, or once closed what is
         in flight."""
-        if not self.is_open or self.cap is None:
+        if not self.is_open or self.rule.cap is None:
             return self.reserved
-        return max(self.cap - self.settled, self.reserved)
-
-    def crossing(self, scope_id: ScopeId, more: int, rule: ScopeRule) -> tuple[Notice, ...]:
-        """Return a notice when this much more is about to cross the cap of a rule, none while the
-        scope is over it."""
-        notice, used = _CROSSING.get(rule.on_exceed), self.used_by(rule)
-        if notice is None or rule.cap is None or not used <= rule.cap < used + more:
-            return ()
-        return (notice(scope_id, Money(used + more - rule.cap)),)
-
-    def alerts(self, scope_id: ScopeId) -> tuple[Notice, ...]:
-        """Return the thresholds crossed since the last call, and remember them."""
-        due = self._due_alerts()
-        self.alerted_percent = max(due, default=self.alerted_percent)
-        return tuple(ThresholdCrossed(scope_id, percent) for percent in due)
-
-    def _due_alerts(self) -> list[int]:
-        return [
-            percent
-            for percent in self.rule.alert_percents
-            if percent > self.alerted_percent and self.settled * 100 >= percent * (self.cap or 0)
-        ]
+        return max(self.rule.cap - self.settled, self.reserved)
 
 
 def check_amount(amount: int) -> None:
@@ -396,22 +299,26 @@ def check_amount(amount: int) -> None:
 
 # Budget scopes as a tree, and how money moves through it.
 #
-# A call must fit every scope around it, at the instant it is admitted:
+# A call must fit every bound on it, at the instant it is admitted:
 #
 #     settled + reserved + worst case  <=  cap
 #
+# | bound      | on whose counter                             | who says the cap                  |
+# |------------|----------------------------------------------|-----------------------------------|
+# | scope      | the scope of the call and those around it    | the client, with the call         |
+# | constraint | another owner: an agent, the user            | the client, with the call         |
+# | limit      | an owner above the call                      | the owner, for all calls under it |
+#
 # A *part* is a child whose cap was set aside in its parent when it opened: calls inside it are
 # admitted by the part alone, and what it leaves unspent goes back when it closes. Any other child
-# is only a limit: calls inside it draw on every scope around it.
+# only bounds: calls inside it draw on every scope around it.
 #
 #     root $10          reserved  5 + 2      the part, and the call below the limit
 #     ├── part $5       reserved  3          its calls do not ask the root again
 #     └── limit $4      reserved  2          its calls are reserved here and in the root
 #
-# A scope may name one root more, `also`: what counts in the scope counts there, in the same step.
-# Two roots are then moved by one claim, so that no kill can leave one of them behind.
-#
-# A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain.
+# A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain. A hopeless
+# refusal outweighs one that others may lift: no call waits in vain.
 #
 # Clients that share a scope may disagree about its cap, its period and on_exceed. Each call brings
 # the rules of its own client and is held against these; the rule in the scope is that of the last
@@ -419,14 +326,29 @@ def check_amount(amount: int) -> None:
 # cap of another, though each may use up the room of all.
 
 
+def _weight(refusal: InsufficientBudget | NeedsHigherCap) -> tuple[bool, bool]:
+    return isinstance(refusal, InsufficientBudget), refusal.hopeless
+
+
 _RESERVED = Reserved()
+_Reach: TypeAlias = tuple[dict[ScopeId, Scope], list[tuple[ScopeId, tuple[ScopeRule, ...]]]]
 
 
 class ScopeTree(Struct):
-    """The tree of scopes. A call draws on its scope and on those around it, up to the nearest part,
-    whose money was set aside above when it was opened."""
+    """The tree of scopes, the counters of windows, and the limits of owners. A call draws
+    on its scope and on those around it, up to the nearest part, whose money was set aside above
+    when it was opened."""
 
     by_id: dict[ScopeId, Scope] = field(default_factory=dict)
+    counters: dict[str, Counter] = field(default_factory=dict)
+    limits: dict[ScopeId, Limit] = field(default_factory=dict)
+
+    def set_limits(self, owner: ScopeId, rules: Sequence[ScopeRule]) -> None:
+        """Set all caps of an owner, in a new version where they change. From then on the owner
+        counts, also without a cap: a cap that is set later holds for what was spent before."""
+        limit = self.limits.get(owner)
+        if limit is None or limit.rules != (*rules,):
+            self.limits[owner] = Limit((*rules,), 1 if limit is None else limit.version + 1)
 
     def open(
         self,
@@ -438,19 +360,19 @@ class ScopeTree(Struct):
         part: bool = False,
         holder: HolderId | None = None,
     ) -> ScopeAdmission:
-        """Open a scope. A part is admitted like a call; any other scope always opens."""
+        """Open a scope, or declare it anew if it is there. A part is opened once, and admitted like
+        a call; any other scope always opens."""
         if scope_id in self.by_id:
-            raise BugError(f"budget scope {scope_id!r} is already open")
-        self._check_also(rule)
+            return self._declare(scope_id, rule, parent, is_part=part)
         if part:
             _check_part(rule, parent)
         elif parent is not None and not self.by_id[parent].is_open:
             return ScopeClosed(parent)
-        window = windows_of(rule.window) if rule.window else None
-        scope = Scope(rule, rule.cap, parent, part, window=window, holder=holder)
+        scope = Scope(rule=rule, parent=parent, is_part=part, holder=holder)
         verdict: ScopeAdmission = _RESERVED
         if part and parent is not None and rule.cap is not None:
-            verdict = self.admit(parent, rule.cap, now)
+            scope.counted_in = self.counted_in(parent, now)
+            verdict = self.admit(parent, rule.cap, now, counted_in=scope.counted_in)
             scope.held = rule.cap
         if isinstance(verdict, Reserved):
             self.by_id[scope_id] = scope
@@ -458,58 +380,38 @@ class ScopeTree(Struct):
                 self.by_id[parent].children += 1
         return verdict
 
-    def ensure(
-        self,
-        scope_id: ScopeId,
-        rule: ScopeRule,
-        now: int,
-        *,
-        parent: ScopeId | None = None,
-        part: bool = False,
-        holder: HolderId | None = None,
+    def _declare(
+        self, scope_id: ScopeId, rule: ScopeRule, parent: ScopeId | None, *, is_part: bool
     ) -> ScopeAdmission:
-        """Open a scope, or declare it anew if it is there; a part is opened once."""
-        scope = self.by_id.get(scope_id)
-        if scope is None or part:
-            return self.open(scope_id, rule, now, parent=parent, part=part, holder=holder)
+        scope = self.by_id[scope_id]
+        if is_part:
+            raise BugError(f"budget scope {scope_id!r} is already open")
         if scope.is_part or scope.parent != parent:
             raise BugError(
                 f"budget scope {scope_id!r} stands in {scope.parent!r}"
                 f"{' as a part' if scope.is_part else ''} and was declared in {parent!r}"
             )
-        if scope.rule.also != rule.also:
-            raise BugError(
-                f"budget scope {scope_id!r} counts in {scope.rule.also!r}, too, and was declared "
-                f"to count in {rule.also!r}"
-            )
         if not scope.is_open:
             return ScopeClosed(scope_id)
-        scope.declare(rule, now)
+        scope.rule = rule
         return _RESERVED
 
-    def _check_also(self, rule: ScopeRule) -> None:
-        if rule.also is None:
-            return
-        other = self.by_id.get(rule.also)
-        if other is None or other.parent is not None or other.rule.also is not None:
-            raise BugError(f"{rule.also!r} is no open root, so nothing can count there, too")
-
-    def close(self, scope_id: ScopeId, now: int) -> None:
+    def close(self, scope_id: ScopeId) -> None:
         """Admit nothing more, here and below; an unspent part goes back to its parent."""
         scope = self.by_id[scope_id]
         if scope.children:
             for child_id in [i for i, s in self.by_id.items() if s.parent == scope_id]:
-                self.close(child_id, now)
+                self.close(child_id)
         if scope.is_open:
             scope.is_open = False
             # Nothing is charged: the move passes on what a closed part no longer needs held. Calls
             # in flight keep their share until they are settled.
-            self.move(scope_id, 0, 0, now, now)
+            self.move(scope_id, 0, 0)
 
-    def close_parts_of(self, holders: set[HolderId], now: int) -> None:
+    def close_parts_of(self, holders: set[HolderId]) -> None:
         """Close every part whose holder is gone."""
         for scope_id in [i for i, scope in self.by_id.items() if scope.holder in holders]:
-            self.close(scope_id, now)
+            self.close(scope_id)
 
     def drop(self, scope_id: ScopeId) -> bool:
         """Forget a closed scope that nothing refers to any more."""
@@ -527,93 +429,179 @@ class ScopeTree(Struct):
         if scope is not None and self.drop(scope_id) and scope.parent is not None:
             self.drop_outward(scope.parent)
 
-    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
-        """Raise or lower a cap; a part that grows takes the difference from its parent."""
-        check_amount(cap)
-        scope = self.by_id[scope_id]
-        if scope.is_part and scope.is_open and scope.parent is not None:
-            more = max(cap - scope.settled, scope.reserved) - scope.held
-            if more > 0:
-                verdict = self.admit(scope.parent, more, now)
-                if not isinstance(verdict, Reserved):
-                    return verdict
-                scope.held += more
-        scope.cap = cap
-        self.move(scope_id, 0, 0, now, now)
-        return _RESERVED
+    def room(
+        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES, *, settled: bool = False
+    ) -> Money | None:
+        """Return the largest call that would be admitted now; None where nothing limits it. With
+        `settled` calls in flight hold nothing: no run can spend more than that in this period."""
+        rooms = [
+            max(0, bound.rule.cap - (bound.counter.settled if settled else bound.counter.used))
+            for bound in self._bounds(scope_id, now, rules)
+            if bound.rule.cap is not None and bound.rule.on_exceed in BINDING
+        ]
+        return Money(min(rooms)) if rooms else None
 
-    def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
-        """Return the largest call that would be admitted now; None where nothing limits it."""
-        room: int | None = None
-        for here, scope in self._admitting(scope_id):
-            scope.roll(now)
-            rule = scope.rule_for(rules.get(here))
-            if rule.cap is not None and rule.on_exceed in BINDING:
-                left = max(0, rule.cap - scope.used_by(rule))
-                room = left if room is None else min(room, left)
-        return None if room is None else Money(room)
+    def counter(self, owner: ScopeId, period: Period | None, now: int) -> Counter:
+        """Return the counter of an owner in the present window of a period; without a period, of
+        all time."""
+        scope = self.by_id.get(owner) if period is None else None
+        return scope or self.counters.get(counter_id(owner, period, now)) or Counter()
 
-    def _admitting(self, scope_id: ScopeId | None) -> list[tuple[ScopeId, Scope]]:
-        """Return the scopes that a call in this one draws on: outward up to the nearest part."""
-        chain: list[tuple[ScopeId, Scope]] = []
+    def settled_in(self, name: str) -> int:
+        """Return what is settled in the counter of this name."""
+        number, _, owner = name.partition(" ")
+        scope = self.by_id.get(ScopeId(owner)) if number == "total" else None
+        return (scope or self.counters.get(name) or Counter()).settled
+
+    def counters_of(self, scope_id: ScopeId, counted_in: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of all counters in which a reservation of a scope counts."""
+        totals = [counter_id(owner, None, 0) for owner in self._reach(scope_id, NO_RULES)[0]]
+        return tuple(dict.fromkeys([*totals, *counted_in]))
+
+    def counted_in(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> list[str]:
+        """Return the counters of windows that a call counts in."""
+        chain, others = self._reach(scope_id, rules)
+        owners = [
+            owner
+            for owner, scope in chain.items()
+            if scope.rule.has_windows or (owner in rules and rules[owner].has_windows)
+        ]
+        owners += [owner for owner, _ in others]
+        return [name for owner in dict.fromkeys(owners) for name in counter_ids(owner, now)]
+
+    def _around(self, scope_id: ScopeId | None) -> dict[ScopeId, Scope]:
+        """Return the scope and those around it, outward."""
+        around: dict[ScopeId, Scope] = {}
         while scope_id is not None:
-            scope = self.by_id[scope_id]
-            chain.append((scope_id, scope))
-            if (also := scope.rule.also) is not None:
-                chain.append((also, self.by_id[also]))
-            scope_id = None if scope.is_part else scope.parent
-        return chain
+            around[scope_id] = scope = self.by_id[scope_id]
+            scope_id = scope.parent
+        return around
+
+    def _reach(self, scope_id: ScopeId, rules: ScopeRules) -> _Reach:
+        """Return the scopes that a call draws on, outward up to the nearest part, and the rules on
+        it that are not of a scope, by owner: constraints, and limits. A call in a part was held
+        against the limits when the part was opened."""
+        chain = around = self._around(scope_id)
+        part = next((owner for owner, scope in around.items() if scope.is_part), None)
+        others = [(owner, (rule,)) for owner, rule in rules.items() if owner not in around]
+        if part is not None:
+            owners = [*around]
+            chain = {owner: around[owner] for owner in owners[: owners.index(part) + 1]}
+        elif self.limits:
+            above = {EVERYBODY, *around, *rules}
+            others += [(owner, one.rules) for owner, one in self.limits.items() if owner in above]
+        return chain, others
+
+    def _bounds(self, scope_id: ScopeId, now: int, rules: ScopeRules) -> list[CapCheck]:
+        chain, others = self._reach(scope_id, rules)
+        pairs = [(owner, rule) for owner, many in others for rule in many]
+        pairs += [(owner, scope.rule_for(rules.get(owner))) for owner, scope in chain.items()]
+        return [
+            CapCheck(owner, rule, self.counter(owner, rule.period, now)) for owner, rule in pairs
+        ]
+
+    def caps_on(self, scope_id: ScopeId, now: int, rules: ScopeRules) -> dict[str, Money]:
+        """Return the caps that a call has to fit, by counter."""
+        caps: dict[str, Money] = {}
+        for owner, rule, _ in self._bounds(scope_id, now, rules):
+            if rule.cap is not None and rule.on_exceed in BINDING:
+                name = counter_id(owner, rule.period, now)
+                caps[name] = min(rule.cap, caps.get(name, rule.cap))
+        return caps
 
     def admit(
-        self, scope_id: ScopeId, amount: int, now: int, rules: ScopeRules = NO_RULES
+        self,
+        scope_id: ScopeId,
+        amount: int,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+        *,
+        counted_in: Iterable[str] = (),
     ) -> ScopeAdmission:
-        """Reserve an amount in every scope that a call draws on, or change nothing and say which
-        one refuses. `rules` are those of the client that makes the call."""
-        # Every scope is asked before any is changed: a reservation that one of them refuses must
-        # not stay behind in the others.
-        chain = self._admitting(scope_id)
-        ask: NeedsHigherCap | None = None
-        notices: tuple[Notice, ...] = ()
-        for here, scope in chain:
+        """Reserve an amount in every scope that a call draws on and in these counters, or change
+        nothing and say whose cap refuses. `rules` are those of the client that makes the call."""
+        # Every bound is asked before anything is changed: a reservation that one of them refuses
+        # must not stay behind in the others.
+        chain, _ = self._reach(scope_id, NO_RULES)
+        for here, scope in chain.items():
             if not scope.is_open:
                 return ScopeClosed(here)
-            rule = scope.rule_for(rules.get(here))
-            if not scope.fits(amount, now, rule):
-                refusal = scope.short(here, amount, rule)
-                if isinstance(refusal, InsufficientBudget):
-                    return refusal
-                ask = ask or refusal
-                notices += scope.crossing(here, amount, rule)
-        if ask is not None:
-            return ask
-        for _, scope in chain:
-            scope.reserved += amount
+        refusals: list[InsufficientBudget | NeedsHigherCap] = []
+        notices: tuple[Notice, ...] = ()
+        for bound in self._bounds(scope_id, now, rules):
+            if not bound.fits(amount):
+                if (refusal := bound.short(amount, now)) is not None:
+                    refusals.append(refusal)
+                notices += bound.crossing(amount)
+        if refusals:
+            return max(refusals, key=_weight)
+        for scope in chain.values():
+            scope.move(-amount, 0)
+        self._count(counted_in, -amount, 0)
         return Reserved(notices) if notices else _RESERVED
 
+    def _count(self, names: Iterable[str], released: int, charged: int) -> None:
+        for name in names:
+            self.counters.setdefault(name, Counter()).move(released, charged)
+
     def move(
-        self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
+        self,
+        scope_id: ScopeId,
+        released: int,
+        charged: int,
+        counted_in: Sequence[str] = (),
+        rules: ScopeRules = NO_RULES,
     ) -> tuple[Notice, ...]:
-        """Let go of `released` and charge `charged`, here and in every scope around.
+        """Let go of `released` and charge `charged`, here, in every scope around and in these
+        counters, which are those of the reservation.
 
         A part passes on to its parent what it no longer needs held, which keeps the parent's sum.
         """
+        around = self._around(scope_id)
+        pairs = [(owner, rule) for owner, rule in rules.items() if owner not in around]
         notices: tuple[Notice, ...] = ()
-        outward: ScopeId | None = scope_id
-        while outward is not None:
-            scope = self.by_id[outward]
-            notices += scope.charge(outward, released, charged, at, now)
-            if (also := scope.rule.also) is not None:
-                notices += self.by_id[also].charge(also, released, charged, at, now)
+        for here, scope in around.items():
+            rule = scope.rule_for(rules.get(here))
+            if rule.period is not None:
+                pairs.append((here, rule))
+            elif charged > released or rule.alert_percents:
+                notices += CapCheck(here, rule, scope).settling(released, charged)
+            scope.move(released, charged)
             if scope.is_part:
+                notices += self._settle(counted_in, pairs, released, charged)
+                pairs = []
+                counted_in = scope.counted_in
                 still_held = scope.must_hold()
                 released = scope.held - still_held
                 scope.held = still_held
-            outward = scope.parent
+        return notices + self._settle(counted_in, pairs, released, charged)
+
+    def _settle(
+        self,
+        counted_in: Sequence[str],
+        pairs: Iterable[tuple[ScopeId, ScopeRule]],
+        released: int,
+        charged: int,
+    ) -> tuple[Notice, ...]:
+        """Settle in these counters, and return the notices of these rules."""
+        notices: tuple[Notice, ...] = ()
+        for owner, rule in pairs:
+            for name in counted_in:
+                if _is_of(name, owner, rule.period):
+                    notices += CapCheck(owner, rule, self.counters.get(name) or Counter()).settling(
+                        released, charged
+                    )
+        self._count(counted_in, released, charged)
         return notices
 
 
+def _is_of(name: str, owner: ScopeId, period: Period | None) -> bool:
+    number, _, of = name.partition(" ")
+    return of == owner and len(number) == _LENGTHS[period]
+
+
 def _check_part(rule: ScopeRule, parent: ScopeId | None) -> None:
-    sound = rule.cap is not None and rule.window is None and parent is not None and not rule.also
+    sound = rule.cap is not None and rule.period is None and parent is not None
     if not sound or rule.on_exceed not in BINDING:
         raise InvalidRuleError(
             "a part has a parent, a cap, no period, and blocks or asks when it is exceeded, "

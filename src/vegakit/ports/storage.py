@@ -13,12 +13,14 @@ from vegakit.conversation import Message
 from vegakit.effects import Effect
 from vegakit.events import CallTraced, EffectOutcome
 from vegakit.ids import Digest, EffectKey, HolderId, ProgramId, ScopeId, TenantId, TraceId
-from vegakit.money import Money
+from vegakit.money import Money, Period
 from vegakit.policy import (
     LEASE_MS,
     NO_RULES,
     Admission,
     Claim,
+    Counter,
+    Deadlock,
     Scope,
     ScopeAdmission,
     ScopeRule,
@@ -34,7 +36,7 @@ class Ledger(Protocol):
 
     Each method is one transaction: the claim and the scopes it moves change together. Methods are
     carried out in the order they are called. One that has begun is carried out to its end even if
-    its caller is cancelled: who does not know whether it reserved asks for the `claim`.
+    its caller is cancelled: who does not know whether it reserved asks for the `claims`.
     """
 
     def open(
@@ -52,25 +54,35 @@ class Ledger(Protocol):
         ends."""
         ...
 
-    def close(self, scope_id: ScopeId, now: int) -> Awaitable[None]:
+    def close(self, scope_id: ScopeId) -> Awaitable[None]:
         """Admit nothing more in a scope and all inside it; an unspent part goes back to its
         parent."""
         ...
 
-    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> Awaitable[ScopeAdmission]:
-        """Raise or lower the cap of a scope; a part that grows takes the difference from its
-        parent."""
+    def set_limits(self, owner: ScopeId, rules: Sequence[ScopeRule]) -> Awaitable[None]:
+        """Set all limits of an owner, which hold from now on for every reservation under it. Only
+        the owner may do it: a user in a personal ledger, or an administrator."""
         ...
 
-    def scope(self, scope_id: ScopeId, now: int) -> Awaitable[Scope | None]:
-        """Return the figures of a scope as they stand now; None if there is none of this name."""
+    @property
+    def is_personal(self) -> bool:
+        """Whether one user has the ledger alone, with the limits of the user's settings."""
+        ...
+
+    def scope(self, scope_id: ScopeId) -> Awaitable[Scope | None]:
+        """Return a scope with its figures of all time; None if there is none of this name."""
+        ...
+
+    def counter(self, owner: ScopeId, period: Period | None, now: int) -> Awaitable[Counter]:
+        """Return the counter of an owner in the present window of a period; without a period, of
+        all time."""
         ...
 
     def room(
-        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES
+        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES, *, settled: bool = False
     ) -> Awaitable[Money | None]:
-        """Return the largest call that would be admitted now; None where nothing limits it.
-        `rules` are those of the client, as in `reserve`."""
+        """Return the largest call that would be admitted now; None where nothing limits it. With
+        `settled` calls in flight hold nothing. `rules` are those of the client, as in `reserve`."""
         ...
 
     def reserve(
@@ -82,39 +94,62 @@ class Ledger(Protocol):
         holder: HolderId,
         now: int,
         *,
-        sent: bool = False,
         lease_ms: int = LEASE_MS,
         rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Admission]:
-        """Reserve the worst case of an attempt. `sent`: mark it so at once, for who sends as soon
-        as it is reserved. `rules` are the caps that the client brings: each replaces the rule of
-        its scope for this call, whatever other clients have declared there. The holder's lease is
-        renewed in the same transaction where that is due: a loop that stalled for longer than its
-        lease finds its reservations before its renewal in the queue."""
-        ...
-
-    def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]:
-        """Note that the request of a reservation is sent now. Return True exactly once; False: do
-        not send it, the reservation is not yours any more."""
+        """Reserve the worst case of an attempt, which counts as sent from now on. `rules` are the
+        constraints that the client brings: each replaces the rule of its scope for this call,
+        whatever other clients have declared there; one of an owner that is no scope around the
+        call counts with that owner. The holder's lease is renewed in the same transaction where
+        that is due: a loop that stalled for longer than its lease finds its reservations before
+        its renewal in the queue. The reservation and its settlement count in the windows of
+        `now`."""
         ...
 
     def answer(
-        self, effect: EffectKey, attempt: int, bill: Money, now: int
+        self,
+        effect: EffectKey,
+        attempt: int,
+        bill: Money,
+        now: int,
+        *,
+        rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Settlement]:
-        """Settle an attempt by its bill."""
+        """Settle an attempt by its bill. Notices are about the `rules` of the client, as in
+        `reserve`."""
         ...
 
-    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
-        """Settle an attempt whose answer is lost: if it was sent, all that was reserved is
-        charged."""
+    def cut_off(
+        self, effect: EffectKey, attempt: int, now: int, *, rules: ScopeRules = NO_RULES
+    ) -> Awaitable[Settlement]:
+        """Settle an attempt whose answer is lost: all that was reserved is charged."""
         ...
 
-    def release(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
-        """Give back what was reserved for an attempt that was not sent."""
+    def claims(
+        self, effects: Sequence[EffectKey]
+    ) -> Awaitable[Mapping[EffectKey, tuple[Claim, ...]]]:
+        """Return the claims of all attempts at these effects, in order. Effects without a claim are
+        left out."""
         ...
 
-    def claim(self, effect: EffectKey, attempt: int) -> Awaitable[Claim | None]:
-        """Return what is known of an attempt; None: nothing was reserved for it."""
+    def wait(
+        self,
+        effect: EffectKey,
+        scope_id: ScopeId,
+        wanted: Money,
+        inside: Sequence[EffectKey],
+        holder: HolderId,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Awaitable[Deadlock | None]:
+        """Note that a call which runs inside of others waits for an amount that did not fit. Return
+        None while it may wait, and who holds the money if it has to be refused: it is the youngest
+        of calls that wait for each other, in all processes. Then the note is gone, as it
+        is when the lease of its holder ends. `rules` are those of the client, as in `reserve`."""
+        ...
+
+    def end_wait(self, effect: EffectKey) -> Awaitable[None]:
+        """Forget that a call waits."""
         ...
 
     def renew(self, holder: HolderId, until_ms: int) -> Awaitable[None]:
@@ -148,17 +183,24 @@ class Ledger(Protocol):
 class RunQuote(Struct, frozen=True, omit_defaults=True):
     """The quote of a run, made with its arguments before its first call. `at_most` is without the
     budgets around the run, which are `cap`, None where nothing else bounds it; `typical` is no
-    promise. A run that goes on keeps to the one that it began with."""
+    promise. A run that goes on keeps to the one that it began with. `cut` is added to it: the
+    charges of the calls that our own death cut off. `kill` is the most that one kill of this life
+    may add, `program` the digest of the program that is quoted."""
 
     at_most: Money | None = None
     typical: Money | None = None
     cap: Money | None = None
+    cut: Money = Money(0)
+    kill: Money | None = None
+    program: str = ""
 
     @property
     def wallet(self) -> Money | None:
         """Return what the run may spend by its quote; None where its cap is reached before."""
-        is_capped = self.at_most is None or (self.cap is not None and self.cap <= self.at_most)
-        return None if is_capped else self.at_most
+        if self.at_most is None or (self.cap is not None and self.cap <= self.at_most):
+            return None
+        maximum = self.at_most + self.cut
+        return Money(maximum if self.cap is None else min(maximum, self.cap))
 
     def live(self, spent: int, saved: int, raised: int = 0, beyond: int = 0) -> Money | None:
         """Return the most that it comes to, when so much is spent; it falls until it is that."""
@@ -166,12 +208,10 @@ class RunQuote(Struct, frozen=True, omit_defaults=True):
         return None if bound is None else Money(max(spent, bound))
 
     def bound(self, saved: int = 0, raised: int = 0, beyond: int = 0) -> int | None:
-        """Return the most that it may still come to when calls cost `saved` less than they were
-        quoted, and `raised` was added, of which `beyond` paid for more repeats than are quoted;
-        None if nothing bounds it. What was added to a cap makes nothing cost more than its quote;
-        what was added because more was sent than the quote counted does."""
-        more = beyond if self.wallet is None else raised
-        most = None if self.at_most is None else self.at_most - saved + more
+        """Return the most that the run may still come to by its quote when calls cost `saved` less
+        than they were quoted, and `raised` was added, of which `beyond` paid for more repeats than
+        are quoted; None if nothing bounds it. Money that is added does not raise the quote."""
+        most = None if self.at_most is None else self.at_most + self.cut - saved + beyond
         cap = None if self.cap is None else self.cap + raised
         return min((bound for bound in (most, cap) if bound is not None), default=None)
 
@@ -187,14 +227,29 @@ class ReusedRun(Struct, frozen=True, omit_defaults=True):
     at_most: Money | None = None
 
 
+class Takeovers(Struct, frozen=True, omit_defaults=True):
+    """The earlier lives of a run: `charged` for calls that were cut off, the part of it `accepted`
+    by a person, the number of `replies`, and the number of `fruitless` lives at the end, which lost
+    calls and brought no reply."""
+
+    charged: Money = Money(0)
+    accepted: Money = Money(0)
+    replies: int = 0
+    fruitless: int = 0
+
+
 class RunRecord(Struct, frozen=True, omit_defaults=True):
     """One run of a program, as a journal keeps it: enough to start it again. `raised` is how much
     its budget was raised while it was paused. One process may make several runs one after another:
     `first` is the first of them, and `number` which of them this is, counted from 0. One that
-    `is_given_up` ended before it was done. `paid_repeats` is its pool in percent of its sends; None
-    is the rule of runs from before there were pools. `sends` are those of its quote with its
-    arguments, None where its program says how many. One without a `quote` has only its budgets;
-    `reused` is the run whose answers it keeps."""
+    `is_given_up` ended before it was done; `refusal` is why it could not begin, behind "refused:",
+    "denied:" or "not set up:", if it made no call. `paid_repeats` is its pool in percent of its
+    sends; None is the rule of runs from before there were pools. `sends` are those of its quote
+    with its arguments, None where its program says how many. One without a `quote` has only its
+    budgets; `reused` is the run whose answers it keeps. `budget` is the rule that the settings set
+    at its start; None if its program or its command set one. `models` are those that aliases stood
+    for when it first asked them, `moved` those that answer in their place since a person had the
+    run go on by other settings. `takeovers` are its earlier lives, None in the first."""
 
     program: ProgramId
     started_ms: int
@@ -205,10 +260,15 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     first: ProgramId = ProgramId("")
     number: int = 0
     is_given_up: bool = False
+    refusal: str = ""
     paid_repeats: int | None = None
     sends: int | None = None
     quote: RunQuote | None = None
     reused: ReusedRun | None = None
+    budget: ScopeRule | None = None
+    takeovers: Takeovers | None = None
+    models: dict[str, tuple[str, ...]] = {}
+    moved: dict[str, tuple[str, ...]] = {}
 
 
 RecordedOutcome: TypeAlias = tuple[Digest, EffectOutcome | None]
@@ -220,9 +280,18 @@ class UnfinishedEffect(Struct, frozen=True, omit_defaults=True):
     it."""
 
     key: EffectKey
+    path: str
     kind: str
     idempotent: bool
     speculative: bool = False
+
+
+class PastCall(Struct, frozen=True):
+    """A model call of a run, and what came of it."""
+
+    key: EffectKey
+    path: str
+    outcome: EffectOutcome
 
 
 class PastEffect(Struct, frozen=True):
@@ -287,9 +356,9 @@ class Journal(Protocol):
         """Take up the run that `resume` names, also one that has ended, or else begin this one."""
         ...
 
-    def end(self, now: int, *, is_given_up: bool = False) -> Awaitable[None]:
-        """Note that the run has come to its end, or that somebody gave it up: it is not taken up
-        again."""
+    def end(self, now: int, *, is_given_up: bool = False, refusal: str = "") -> Awaitable[None]:
+        """Note that the run has come to its end, or that somebody gave it up, or why it could not
+        begin: it is not taken up again."""
         ...
 
     def atomically(self) -> AbstractContextManager[None]:
@@ -327,6 +396,15 @@ class Journal(Protocol):
         """Record the outcome of what was claimed. The first outcome stays."""
         ...
 
+    def make_place(self, key: EffectKey, length: int) -> None:
+        """Allocate a place for an answer of so many bytes before the call is sent, so that `keep`
+        finds room on a disk that is full by then. Without one it raises `StoreError`."""
+        ...
+
+    def leave_place(self, key: EffectKey) -> None:
+        """Give up the place of a call that has ended."""
+        ...
+
     def keep(self, key: EffectKey, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
         """Keep it so that `kill -9` after this call does not lose it. It does not wait, so that
         nothing comes between a reply and its being kept; `record` follows."""
@@ -354,8 +432,8 @@ class Journal(Protocol):
         """Return what this run left without an outcome."""
         ...
 
-    def charges(self) -> Awaitable[Sequence[tuple[EffectKey, Money]]]:
-        """Return what the recorded model calls of this run came to."""
+    def calls(self) -> Awaitable[Sequence[PastCall]]:
+        """Return the recorded model calls of this run."""
         ...
 
     def refused(self) -> Awaitable[Sequence[EffectKey]]:
@@ -370,12 +448,8 @@ class Journal(Protocol):
         """Return the effects of one of its runs, in no order."""
         ...
 
-    def note_reuse(self, reused: ReusedRun) -> Awaitable[RunRecord]:
-        """Note whose answers this run keeps."""
-        ...
-
-    def raise_budget(self, program: ProgramId, amount: Money) -> Awaitable[RunRecord]:
-        """Raise the budget of an unfinished run, which then goes on with that much more."""
+    def note(self, run: RunRecord) -> Awaitable[None]:
+        """Replace the record of the current run."""
         ...
 
     def is_running(self, run: RunRecord) -> Awaitable[bool]:

@@ -53,10 +53,10 @@ _MAILBOX = MailboxRule()
 
 class Author(Protocol):
     """An author lets the model of an agent write programs: at most `most` in a turn, nested
-    `nested` deep, each for at most `timeout_ms` and `cost`. `admit` quotes a program in which
-    `repeats` of a hundred sends may be paid once more. `install` adds the bodies of a program to
-    the code, under names that start with `prefix`, and returns the name of its main function;
-    `remove` removes them."""
+    `nested` deep, each for at most `timeout_ms` and `cost`; `guesses` limits the part in vain, None
+    for no limit. `admit` quotes a program in which `repeats` of a hundred sends may be paid once
+    more. `install` adds the bodies of a program to the code, under names that start with `prefix`,
+    and returns the name of its main function; `remove` removes them."""
 
     @property
     def most(self) -> int: ...
@@ -69,6 +69,9 @@ class Author(Protocol):
 
     @property
     def cost(self) -> Money: ...
+
+    @property
+    def guesses(self) -> Money | None: ...
 
     def admit(
         self, source: str, language: str, repeats: int | None

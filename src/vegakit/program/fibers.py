@@ -120,8 +120,15 @@ class FiberWorker(Worker):
         self._go_on(FiberRun(path, process, message_id, fiber, vm, body))
 
     def _started(self, body: FiberBody, args: object) -> Vm:
-        given, window = arguments_in_order(body, args), self._core.state.bounds.window
-        return Vm(body.module, start(body.module, body.function, given, window=window))
+        bounds = self._core.state.bounds
+        state = start(
+            body.module,
+            body.function,
+            arguments_in_order(body, args),
+            window=bounds.window,
+            guesses=bool(bounds.guesses or bounds.least_guesses),
+        )
+        return Vm(body.module, state)
 
     def _restored(self, body: FiberBody, stored: object) -> Vm:
         return Vm(body.module, convert(stored, VmState))

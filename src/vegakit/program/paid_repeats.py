@@ -2,16 +2,16 @@
 (pure).
 
 The quote counts each send once, and as many repeats as the pool has. A call is a repeat if the one
-before it may have been billed: it timed out, broke off, was cut off by our own death, or its answer
-was empty or did not fit. What is known to be unbilled is tried again by the agent's rule alone.
+before it may have been billed: it timed out, broke off, or its answer was empty or did not fit.
+What is known to be unbilled is tried again by the agent's rule alone. So is what our own death cut
+off: a run that goes on has more to spend by what that was charged.
 
 | the send that wants a repeat                | it                                              |
 |---------------------------------------------|-------------------------------------------------|
 | is speculative, or an older one is not over | waits for its turn                              |
 | finds one in the pool                       | takes it                                        |
 | finds none, but money that a person added   | takes of that                                   |
-| finds none                                  | fails with what went wrong before; or pauses    |
-|                                             | a recorded run, if our own death cut it off     |
+| finds none                                  | fails with what went wrong before               |
 
 So the same sends find a repeat, however many are under way at once. How many sends there are, the
 program says, or the quote of the run with its arguments. Where neither bounds them, there is no
@@ -21,16 +21,8 @@ pool: there only the rule of each agent bounds what it repeats.
 from msgspec.structs import replace
 
 from vegakit.agent import AskModel, Summarise, call_failed
-from vegakit.errors import AgentFailed, LimitReached, Paused, Phase
-from vegakit.events import (
-    Answered,
-    Crashed,
-    EffectCancelled,
-    EffectOutcome,
-    Failed,
-    Refused,
-    Unknown,
-)
+from vegakit.errors import AgentFailed, LimitReached
+from vegakit.events import Failed, Refused, Unknown
 from vegakit.ids import EffectKey
 from vegakit.money import Money, dollars, format_money
 from vegakit.prices import paid_repeats
@@ -38,26 +30,12 @@ from vegakit.program.bodies import AgentBody, FiberBody, StandInBody
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed
 from vegakit.program.processes import Incarnations
-from vegakit.program.state import Call, ProcessRecord, RepeatPool, TimerKind
+from vegakit.program.state import Call, ProcessRecord, RepeatPool, TimerKind, may_be_billed
 
 # Which calls are paid repeats, and what a send fails with that may not make one.
 
 
 _CENT = dollars("$0.01")
-_CUT_OFF = "a call was cut off when the run was, and may have been billed"
-
-
-def may_be_billed(outcome: EffectOutcome) -> bool:
-    """Return whether a call may have been billed, so that one more is a paid repeat."""
-    match outcome:
-        case Failed():
-            return outcome.phase is Phase.UNKNOWN or bool(outcome.charged or outcome.pieces)
-        case Unknown(again=again, cut=cut):
-            return cut or not again  # else a person had the run go on
-        case Answered() | EffectCancelled() | Crashed():
-            return True
-        case _:
-            return False
 
 
 def owed_by(
@@ -80,13 +58,10 @@ def owed_by(
 def lacks_repeat(
     outcome: Failed | Refused | Unknown, reason: str, cause: tuple[EffectKey, ...]
 ) -> MessageFailed | None:
-    """Return what a send fails with if a call of this outcome may not be repeated; None if it may
-    not have been billed. What our own death cut off does not fail it: a person adds money, and the
-    run goes on."""
+    """Return what a send fails with if a call of this outcome may not be repeated; None if it needs
+    no paid repeat."""
     if not may_be_billed(outcome):
         return None
-    if isinstance(outcome, Unknown):
-        return MessageFailed(Paused.__name__, _CUT_OFF)
     failed = call_failed(outcome)
     return MessageFailed(failed.error, reason, cause=cause, is_outage=failed.is_outage)
 
@@ -147,8 +122,6 @@ class RepeatPools:
             percent = state.bounds.paid_repeats
             fix = f"raise paid_repeats of Bounds, or of [bounds] in vega.toml, which is {percent}"
             fix += ", and run it again"
-            if failure.error == Paused.__name__:  # nobody could have it go on
-                failure = replace(failure, error=AgentFailed.__name__, is_outage=True)
         why = f"the run has no paid repeat for it: {none}; {fix}"
         return replace(failure, reason=f"{failure.reason}; {why}")
 

@@ -528,15 +528,10 @@ class FiberRequests:
         if worst is None:
             run.vm.decline(ticket)
             return False
-        to = (
-            fiber_request.of.to
-            if isinstance(fiber_request.of, SendTo) and not fiber_request.of.agent
-            else ""
-        )
-        self._speculation.begin(
-            f"{run.ask_prefix}{ticket}", to, run.session(fiber_request.of.scope), worst
-        )
-        return self._grants[type(fiber_request.of)](run, fiber_request.of)
+        of = fiber_request.of
+        to = of.to if isinstance(of, SendTo) and not of.agent else ""
+        self._speculation.begin(run, fiber_request, to, worst)
+        return self._grants[type(of)](run, of)
 
     def _taken(self, run: FiberRun, fiber_request: SpeculativeCallUsed) -> bool:
         ask_key = f"{run.ask_prefix}{fiber_request.ticket}"

@@ -1,8 +1,7 @@
-"""Limits of a send besides money: breaker, rate limiter, attempts, repetition; and what an agent
-remembers of its sends (pure).
+"""Limits of a send besides money: breaker, rate limiter, repetition; and what an agent remembers of
+its sends (pure).
 
-Limits are applied in the program, so that the program can catch their errors. Attempts are counted
-over all incarnations of a process.
+Limits are applied in the program, so that the program can catch their errors.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from vegakit.program.bodies import AgentBody
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, as_record
 from vegakit.program.protocol import BreakerClosed, BreakerOpened
-from vegakit.program.state import Call, Guard, PriorAttempts, ProcessRecord, Send
+from vegakit.program.state import Attempts, Call, Guard, ProcessRecord, Send
 from vegakit.records import digest128
 
 # The breaker and rate limiter of an agent.
@@ -142,47 +141,21 @@ def _report(
             return None
 
 
-# Attempts and spending of ended incarnations on a message.
+# Attempts of ended incarnations at a message.
 
 
-def keep_attempts(process: ProcessRecord, message_id: int, prior_attempts: PriorAttempts) -> None:
+def keep_attempts(process: ProcessRecord, message_id: int, attempts: Attempts) -> None:
     """Keep the attempts for the incarnation that takes the message next, and forget those of
     messages that nobody will take."""
-    mailbox, known = process.mailbox, (process.prior_attempts or {}) | {message_id: prior_attempts}
-    process.prior_attempts = {
-        n: of for n, of in known.items() if mailbox is not None and mailbox.has(n)
-    }
+    mailbox, known = process.mailbox, (process.attempts or {}) | {message_id: attempts}
+    process.attempts = {n: of for n, of in known.items() if mailbox is not None and mailbox.has(n)}
 
 
-def resume_attempts(process: ProcessRecord, message_id: int) -> PriorAttempts:
-    """Take out what earlier incarnations have spent on this message."""
-    known = process.prior_attempts or {}
-    process.prior_attempts = {n: of for n, of in known.items() if n != message_id} or None
-    return known.get(message_id, PriorAttempts())
-
-
-def attempts_before(prior_attempts: PriorAttempts, step: int, model: int) -> int:
-    """Return how often this step asked this model of the agent."""
-    if model == 0:
-        return prior_attempts.calls.get(step, 0)
-    return prior_attempts.fallback_calls.get(f"{step}.{model}", 0)
-
-
-def count_attempt(prior_attempts: PriorAttempts, step: int, model: int, by: int = 1) -> None:
-    """Count a call of this step to a model. By -1: it was interrupted because the host died, and
-    does not count."""
-    count = attempts_before(prior_attempts, step, model) + by
-    if model == 0:
-        prior_attempts.calls = prior_attempts.calls | {step: count}
-    else:
-        counts = prior_attempts.fallback_calls | {f"{step}.{model}": count}
-        prior_attempts.fallback_calls = counts
-
-
-def note_paid(prior_attempts: PriorAttempts, step: int, *, is_paid: bool) -> None:
-    """Note whether a call of this step may have been billed."""
-    if is_paid and step not in prior_attempts.paid:
-        prior_attempts.paid += (step,)
+def resume_attempts(process: ProcessRecord, message_id: int) -> Attempts:
+    """Return the attempts of earlier incarnations at this message, and forget them."""
+    known = process.attempts or {}
+    process.attempts = {n: of for n, of in known.items() if n != message_id} or None
+    return known.get(message_id, Attempts())
 
 
 # Models that are not available: the agent asks its next one.
@@ -209,9 +182,9 @@ def in_full(reason: str, call: Call) -> str:
     return "; ".join((reason, *call.unavailable))
 
 
-def tries_before(outcome: Failed | Refused | Unknown, call: Call) -> str:
+def tries_before(outcome: Failed | Refused | Unknown, send: Send, call: Call) -> str:
     """Return how often a model was asked that failed each time, where it was more than once."""
-    asked = call.retry.attempts if isinstance(outcome, Failed) else 1
+    asked = send.attempts.of(call.step, send.model) if isinstance(outcome, Failed) else 1
     return f"; it was asked {asked} times" if asked > 1 else ""
 
 

@@ -27,7 +27,7 @@ from vegakit.agent import (
 )
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.effects import CallModel, Commit
-from vegakit.errors import AgentFailed, BugError, LimitReached
+from vegakit.errors import AgentFailed, BugError, LimitReached, Paused
 from vegakit.events import (
     Answered,
     Crashed,
@@ -62,7 +62,7 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
-from vegakit.program.paid_repeats import PaidRepeats, lacks_repeat, may_be_billed, owed_by
+from vegakit.program.paid_repeats import PaidRepeats, lacks_repeat, owed_by
 from vegakit.program.processes import Incarnations
 from vegakit.program.protocol import (
     CallQueued,
@@ -75,12 +75,9 @@ from vegakit.program.send_limits import (
     Guards,
     Memories,
     WaitUntil,
-    attempts_before,
     attempts_exhausted,
-    count_attempt,
     in_full,
     keep_attempts,
-    note_paid,
     remembered,
     repeated_call,
     resume_attempts,
@@ -182,13 +179,13 @@ class SendWorker(Worker):
     def abandon(self, path: str, process: ProcessRecord) -> None:
         body = self._body(process)
         for message_id, send in (process.sends or {}).items():
-            send.prior_attempts.spent += self._budgets.spent(path, send)
+            send.attempts.spent += self._budgets.spent(path, send)
             at = OpenSend(path, process, message_id, send, body)
             if send.call is not None:
-                note_paid(send.prior_attempts, send.call.step, is_paid=self._is_calling(at))
+                send.attempts.note_paid(send.call.step, is_paid=self._is_calling(at))
             self._give_up(at)
             if not send.touched:
-                keep_attempts(process, message_id, send.prior_attempts)
+                keep_attempts(process, message_id, send.attempts)
             else:
                 failure = MessageFailed(
                     AgentFailed.__name__,
@@ -206,12 +203,10 @@ class SendWorker(Worker):
         message_id: int,
         message: ProcessMessage,
     ) -> None:
-        prompt, prior_attempts = (
-            as_record(Prompt, message.value),
-            resume_attempts(process, message_id),
-        )
+        prompt = as_record(Prompt, message.value)
+        attempts = resume_attempts(process, message_id)
         key = f"{path}#{process.generation}|{message_id}"
-        opened = self._budgets.open(path, body, prompt, key, prior_attempts.spent)
+        opened = self._budgets.open(path, body, prompt, key, attempts.spent)
         if isinstance(opened, MessageFailed):
             self._end(process, message_id, opened)
             return
@@ -227,7 +222,7 @@ class SendWorker(Worker):
             prompt.stream,
             session,
             prompt.answer,
-            prior_attempts=prior_attempts,
+            attempts=attempts,
             budget_wait_ms=prompt.budget_wait_ms,
             shared=body.shared_with(prompt.shared),
         )
@@ -263,22 +258,27 @@ class SendWorker(Worker):
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
         at.send.call = call = self._call(at, action.step, action.request, action.tokens)
         at.send.pieces = ()
-        tools, paid = bool(at.body.rule.tools), at.send.prior_attempts.paid
+        tools, paid = bool(at.body.rule.tools), at.send.attempts.paid
         call.owes = owed_by(at.path, action, paid, has_tools=tools)
         self._issue(at, call)
 
     def _call(self, at: OpenSend, step: int, request: ModelRequest, tokens: int) -> Call:
         """Return a call of the model that this send asks, at the price of that model."""
-        choice, send, most = at.choice, at.send, request.settings.max_tokens
+        choice = at.choice
         if choice.price is None:
             raise BugError(f"{request.model} has no price, so its cost cannot be capped")
-        retry = start_retry(choice.retry, self._core.now, deadline_ms=self._deadline(at))
-        retry.attempts += attempts_before(send.prior_attempts, step, send.model)
-        return Call(step, request, retry, worst_case(choice.price, tokens, most), tokens + most)
+        most = request.settings.max_tokens
+        return Call(
+            step,
+            request,
+            start_retry(choice.retry, self._core.now, deadline_ms=self._deadline(at)),
+            worst_case(choice.price, tokens, most),
+            tokens + most,
+        )
 
     def _issue(self, at: OpenSend, call: Call) -> None:
         path, process, message_id, send, body = at
-        if (asked := call.retry.attempts - 1) >= call.retry.rule.max_attempts:
+        if (asked := send.attempts.of(call.step, send.model)) >= call.retry.rule.max_attempts:
             failure = attempts_exhausted(path, asked)
             if not self._fall_back(at, call, failure.reason):
                 self._on_refused(at, failure)
@@ -304,15 +304,22 @@ class SendWorker(Worker):
             self._on_refused(at, short)
             return
         call.permit, call.queued_ms = verdict, 0
-        count_attempt(send.prior_attempts, call.step, send.model)
+        send.attempts.add(call.step, send.model)
         # A summary is only for the next call, so it is not streamed.
         stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
-        waits_ms = send.budget_wait_ms
-        asked, most, tried = call.request, call.worst_case, call.retry.attempts - 1
         self._core.start(
             path,
             process,
-            CallModel(asked, most, send.scope, stream, tried, waits_ms, call.tokens, send.shared),
+            CallModel(
+                call.request,
+                call.worst_case,
+                send.scope,
+                stream=stream,
+                attempts=asked,
+                budget_wait_ms=send.budget_wait_ms,
+                tokens=call.tokens,
+                shared=send.shared,
+            ),
             "send",
             message_id,
             (call.step,),
@@ -343,7 +350,7 @@ class SendWorker(Worker):
         if call is None:
             raise BugError(f"{at.path} got the answer to a call that it did not make")
         self._guards.leave(at.guard, at.who, call.permit, outcome)
-        note_paid(send.prior_attempts, call.step, is_paid=may_be_billed(outcome))
+        send.attempts.on_outcome(call.step, send.model, outcome)
         send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
@@ -358,7 +365,7 @@ class SendWorker(Worker):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
-                reason = in_full(f"{failed.reason}{tries_before(outcome, call)}", call)
+                reason = in_full(f"{failed.reason}{tries_before(outcome, send, call)}", call)
                 action = msgspec.structs.replace(failed, reason=reason)
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
@@ -372,7 +379,9 @@ class SendWorker(Worker):
     ) -> bool:
         """Ask the same model once more, or the next one of the agent; or return False."""
         verdict = self._verdict(at, call, outcome)
-        reason = in_full(f"{call_failed(outcome).reason}{tries_before(outcome, call)}", call)
+        reason = in_full(
+            f"{call_failed(outcome).reason}{tries_before(outcome, at.send, call)}", call
+        )
         owes = lacks_repeat(outcome, reason, (*call.given_up, key))
         if isinstance(verdict, RetryAt):
             self._commit(at, key)
@@ -398,20 +407,20 @@ class SendWorker(Worker):
     ) -> RetryVerdict:
         """Decide whether to retry a call. The host has already retried what it knows to be
         unbilled."""
-        now, attempts = self._core.now, call.retry.attempts
+        now, attempts, place = self._core.now, at.send.attempts, (call.step, at.send.model)
         match outcome:
             case Unknown(again=again):
                 if not (again or may_resend(call.retry.rule)):
                     return GiveUp(GiveUpReason.CLASS)
-                count_attempt(at.send.prior_attempts, call.step, at.send.model, -1)
-                return RetryAt(now, attempts, reserve_again=True)
+                attempts.add(*place, -1)
+                return RetryAt(now, attempts.of(*place) + 1, reserve_again=True)
             case Refused():
                 return GiveUp(GiveUpReason.CLASS)
             case Failed(final=True):
                 return GiveUp(GiveUpReason.BUDGET)
             case Failed():
-                call.retry.attempts += outcome.attempts - 1
                 return call.retry.on_failure(
+                    attempts.of(*place),
                     outcome.error_class,
                     now,
                     draw(f"{at.who}|{call.step}|{call.occurrence}"),
@@ -485,8 +494,12 @@ class SendWorker(Worker):
         wrote."""
         message_id, _, index = ask.partition(".")
         at = self._open(path, process, int(message_id))
-        if at is not None:
-            process.since_ms = self._core.now
+        if at is None:
+            return
+        process.since_ms = self._core.now
+        if isinstance(outcome, MessageFailed) and outcome.error == Paused.__name__:
+            self._fail(at, outcome)  # for a person to decide, and not for the model
+        else:
             came = self._tools.outcome_of(path, ask, outcome)
             cause = outcome.cause if isinstance(outcome, MessageFailed) else ()
             self._on_tool(at, int(index), came, cause)

@@ -54,7 +54,39 @@ class Speculation:
         self._wallets = wallets
 
     def admits(self, run: FiberRun, request: "SpeculativeCall") -> int | None:
-        """Return the most that the call could cost, or None if it has to wait for its turn. Every
+        """Return the most that the call could cost, or None if it has to wait for its turn. A guess
+        has to fit the limit on guesses, too."""
+        worst = self._affordable(run, request)
+        if worst is None or not request.guess:
+            return worst
+        return worst if self._may_guess(run.path, request, self.at_stake(run, request)) else None
+
+    def at_stake(self, run: FiberRun, request: "SpeculativeCall") -> int | None:
+        """Return the most that a guess may cost in vain, None if nothing bounds it or if it is no
+        guess."""
+        if request.mine is None or not request.guess:
+            return None
+        return self._worst(run.body, request.mine, quoted=True)
+
+    def _may_guess(self, path: str, request: "SpeculativeCall", amount: int | None) -> bool:
+        """Check the limits on guesses: those in flight and those in vain together may not cost
+        more, unless they are fewer than a run may begin in any case."""
+        if amount is None or request.mine is None:
+            return False
+        agent = request.mine.agent
+        bounds = self._core.state.bounds
+        guesses = self._core.state.guesses
+        limit = bounds.agent_guesses.get(agent)
+        if limit is not None and guesses.of_agents.get(agent, 0) + amount > limit:
+            return False
+        for program in self._core.authored_around(path):
+            if program.guesses is not None and program.at_stake + amount > program.guesses:
+                return False
+        fits = guesses.at_stake + amount <= (bounds.guesses or 0)
+        return fits or guesses.calls < bounds.least_guesses
+
+    def _affordable(self, run: FiberRun, request: "SpeculativeCall") -> int | None:
+        """Return the most that the call could cost, or None if there may be no money for it. Every
         cap is checked by itself: an older send counts against the caps in which it would be
         held."""
         if request.mine is None:
@@ -192,9 +224,29 @@ class Speculation:
 
     # Accounting
 
-    def begin(self, ask_key: str, to: str, session: str, worst: int) -> None:
-        """Note that a send was begun before its turn."""
-        self._core.state.speculative[ask_key] = SpeculativeCallRecord(to, session, worst)
+    def begin(self, run: FiberRun, request: "SpeculativeCall", to: str, worst: int) -> None:
+        """Note that a call was begun before its turn, to the process `to` if it is a send to one,
+        with the money at stake if it is a guess."""
+        record = SpeculativeCallRecord(to, run.session(request.of.scope), worst)
+        at_stake = self.at_stake(run, request)
+        if request.mine is not None and at_stake is not None:
+            record.guess = request.mine.agent
+            record.at_stake = at_stake
+            self._stake(run.path, record.guess, at_stake, 1)
+        self._core.state.speculative[f"{run.ask_prefix}{request.of.ticket}"] = record
+
+    def _stake(self, path: str, agent: str, amount: int, calls: int = 0) -> None:
+        """Count the money at stake by guesses: for the run, for the agent, and for the programs by
+        models around."""
+        guesses = self._core.state.guesses
+        guesses.at_stake += amount
+        guesses.calls += calls
+        guesses.peak = max(guesses.peak, guesses.at_stake)
+        of_agent = guesses.of_agents.pop(agent, 0) + amount
+        if of_agent:
+            guesses.of_agents[agent] = of_agent
+        for program in self._core.authored_around(path):
+            program.at_stake += amount
 
     def on_begun(self, critical_path: CriticalPath, ticket: str) -> None:
         """Note when a call began, and how long the chain of calls is that it waited for."""
@@ -221,6 +273,8 @@ class Speculation:
         speculative = self._core.state.speculative.pop(ask_key, None)
         if speculative is None:
             return
+        if speculative.guess:
+            self._stake(run.path, speculative.guess, -speculative.at_stake, -1)
         around = self._core.speculates(run.process, run.message_id)
         if around is not None:
             around.effects = [*around.effects, *speculative.effects]
@@ -257,6 +311,11 @@ class Speculation:
             key: None for key, ask in state.cancelling.items() if ask == ask_key
         }
         place = state.asks.get(ask_key)
+        is_over = place is None and state.effects_in_flight.keys().isdisjoint(speculative.effects)
+        if speculative.guess and is_over:
+            # Its cost is final now. A part in flight could still be billed.
+            spared = min(speculative.charged - speculative.at_stake, 0)
+            self._stake(path, speculative.guess, spared)
         if place is not None:
             self.mark_wasted(place.path, place.message_id)
         self.waste(

@@ -21,6 +21,8 @@ from msgspec import Struct, field, structs
 from vegakit.agent import ToolOutcome, Turn
 from vegakit.conversation import ModelRequest
 from vegakit.effects import Effect, Incarnation, SharedBudget
+from vegakit.errors import Phase
+from vegakit.events import Answered, Crashed, EffectCancelled, EffectOutcome, Failed
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
 from vegakit.policy import (
@@ -47,7 +49,8 @@ class Wallet(Struct, omit_defaults=True, gc=False):
     that were not used. `raised` is what a person added when the run was resumed: it may be spent
     beyond the cap, and is not held in the wallet above, which was raised as well. `spare` is what
     answers in it cost less than they were held for, and `slack` the most that something in it was
-    held for and could not have cost."""
+    held for and could not have cost. `cut` is what calls in it were charged that our own death cut
+    off, where it is the quote of a program that a model wrote."""
 
     cap: Money | None = None
     spent: int = 0
@@ -57,6 +60,7 @@ class Wallet(Struct, omit_defaults=True, gc=False):
     raised: int = 0
     spare: int = 0
     slack: int = 0
+    cut: int = 0
 
     @property
     def saved(self) -> int:
@@ -129,16 +133,54 @@ class Call(Struct, omit_defaults=True):
     it from the pool yet."""
 
 
-class PriorAttempts(Struct, omit_defaults=True):
-    """The record of ended incarnations on a message: what they spent, and how often they made the
-    call of each step. The next incarnation continues with the same part of the wallet and the same
-    attempts. `fallback_calls` are those of other models than the first, by `step.model`; `paid` are
-    the steps of which a call may have been billed."""
+# The attempts at a message. The program owns the only count; the gate retries what it knows to be
+# unbilled, and reports each attempt with the outcome.
+#
+# | what happened                                 | it counts                                    |
+# |-----------------------------------------------|----------------------------------------------|
+# | a request starts                              | one attempt                                  |
+# | the gate retried it before it failed          | each of these attempts                       |
+# | our own death cut it off, and it is resent    | none                                         |
 
-    spent: int = 0
-    calls: dict[int, int] = {}
-    fallback_calls: dict[str, int] = {}
+
+class Attempts(Struct, omit_defaults=True):
+    """The attempts at one message. `made` counts them by `step.model`; `paid` are the steps of
+    which a call may have been billed, and `spent` is the cost of ended incarnations."""
+
+    made: dict[str, int] = {}
     paid: tuple[int, ...] = ()
+    spent: int = 0
+
+    def of(self, step: int, model: int) -> int:
+        """Return how often a step asked a model of the agent."""
+        return self.made.get(f"{step}.{model}", 0)
+
+    def add(self, step: int, model: int, count: int = 1) -> None:
+        """Count attempts of a step at a model."""
+        self.made = self.made | {f"{step}.{model}": self.of(step, model) + count}
+
+    def on_outcome(self, step: int, model: int, outcome: EffectOutcome) -> None:
+        """Count the retries that the gate reports."""
+        if isinstance(outcome, Failed):
+            self.add(step, model, outcome.attempts - 1)
+        self.note_paid(step, is_paid=may_be_billed(outcome))
+
+    def note_paid(self, step: int, *, is_paid: bool) -> None:
+        """Note whether a call of this step may have been billed."""
+        if is_paid and step not in self.paid:
+            self.paid += (step,)
+
+
+def may_be_billed(outcome: EffectOutcome) -> bool:
+    """Return whether a call of this life may have been billed, so that one more is a paid
+    repeat."""
+    match outcome:
+        case Failed():
+            return outcome.phase is Phase.UNKNOWN or bool(outcome.charged or outcome.pieces)
+        case Answered() | EffectCancelled() | Crashed():
+            return True
+        case _:
+            return False
 
 
 class Send(Struct, omit_defaults=True):
@@ -161,7 +203,7 @@ class Send(Struct, omit_defaults=True):
     repeats: dict[str, int] = {}
     touched: bool = False
     pieces: tuple[str, ...] = ()
-    prior_attempts: PriorAttempts = field(default_factory=PriorAttempts)
+    attempts: Attempts = field(default_factory=Attempts)
     programs: int = 0
     tries: int = 0
     budget_wait_ms: int = 0
@@ -175,7 +217,8 @@ class SpeculativeCallRecord(Struct, omit_defaults=True):
     """A speculative call of a fiber: a send to the process `to` in `session`, with the most it
     could cost, and, once it is answered, how long it took and what it was charged. `memory` is what
     that process remembered before the call. `effects` are the effects that were started for it;
-    `calls` counts those that are model calls."""
+    `calls` counts those that are model calls. One that is a `guess`, of the agent of
+    this name, may cost `at_stake` in vain."""
 
     to: str = ""
     session: str = ""
@@ -186,6 +229,19 @@ class SpeculativeCallRecord(Struct, omit_defaults=True):
     memory: Any = None
     effects: list[EffectKey] = []
     calls: int = 0
+    guess: str = ""
+    at_stake: int = 0
+
+
+class Guesses(Struct, omit_defaults=True):
+    """The calls that were begun behind guards which were not decided. `at_stake` is what those may
+    cost in vain, or have, that the program has not come to: `calls` in number, and `of_agents` by
+    their names. `peak` is the most that ever was at stake."""
+
+    at_stake: int = 0
+    calls: int = 0
+    peak: int = 0
+    of_agents: dict[str, int] = field(default_factory=dict[str, int])
 
 
 # What has no part that can hold others is not gone through by Python's collector, nor is a table of
@@ -261,7 +317,7 @@ class BudgetSession(Struct, omit_defaults=True):
 class ProcessRecord(Struct, omit_defaults=True, gc=False):
     """One process in all its incarnations; `ended` says how the last one ended. `supervision` is
     the group it belongs to, empty if its supervisor is private; `memory` is its state at the last
-    commit; `in_flight` are its effects, those of ended incarnations included; `prior_attempts`
+    commit; `in_flight` are its effects, those of ended incarnations included; `attempts`
     belong to messages that an earlier incarnation had begun. A process with `once` ends when its
     only message is answered. `equals` counts the equal messages to it, and `numbered` are the names
     under which its children are numbered."""
@@ -281,7 +337,7 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
     later: dict[str, tuple[str, str]] | None = None
     session: str = ""
     fibers: dict[int, Fiber] | None = None
-    prior_attempts: dict[int, PriorAttempts] | None = None
+    attempts: dict[int, Attempts] | None = None
     scope: ScopeId = ScopeId("")
     shared: tuple[SharedBudget, ...] = ()
     once: bool = False
@@ -292,7 +348,8 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
 class AuthoredProgram(Struct, omit_defaults=True):
     """A program that a model wrote, for the process that runs it. `by` is the body of the agent
     whose `tool` admitted it; the names of its own bodies start with `prefix`. `ask` identifies its
-    result; `repeats` is what it was quoted with. One that `is_capped` has less than its quote."""
+    result; `repeats` is what it was quoted with. One that `is_capped` has less than its quote.
+    `guesses` is its own limit on them, if it has one, and `at_stake` the sum counted against it."""
 
     by: str
     tool: str
@@ -304,6 +361,8 @@ class AuthoredProgram(Struct, omit_defaults=True):
     printed: str = ""
     repeats: int | None = None
     is_capped: bool = False
+    guesses: int | None = None
+    at_stake: int = 0
 
 
 class Supervision(Struct, omit_defaults=True):
@@ -367,18 +426,27 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
     message_id: int = 0
 
 
+GUESSES_PERCENT = 5
+MOST_GUESSES = 100_000_000
+"""Ten cents: the highest limit of a run on guesses by default."""
+LEAST_GUESSES = 2
+
+
 class Bounds(Struct, frozen=True):
     """Bounds against runaway programs. `depth`, `width` and `living` bound what processes spawn;
     the host, which a person wrote, may spawn more. For processes that answer one message only
     `depth` is bounded. `repeats` is how often one send may make the same tool call, unless its turn
     compares results, as those of the coding agent do; `slice` how much fuel a compiled program uses
     before other processes have their turn. `window` is how many speculative calls it may have, and
-    `ceiling` the cap on the whole program that is held elsewhere. `raised` is what a person added
-    to its budgets when the run was resumed: a cap that was used up by interrupted calls must not
-    stop the run for ever. `paid_repeats` is the pool of a quoted program in percent of its sends;
-    None is the rule of runs from before there was one: only each agent's own `retry` bounds them.
-    `sends` are those of the program that the host runs, by its quote with its arguments; None where
-    the program itself says how many there are."""
+    `ceiling` the cap on the whole program that is held elsewhere. `guesses` is the most that calls
+    behind undecided guards may cost in vain, None for the default; `agent_guesses` is the same for
+    the asks of agents by name, and `least_guesses` is how many may be begun at any price.
+    `raised` is what a person added to its budgets when the run was resumed: a cap that was used up
+    by interrupted calls must not stop the run for ever. Where it is `accepted`, programs that
+    models wrote may spend beside their quotes what such calls were charged. `paid_repeats` is the
+    pool of a quoted program in percent of its sends; None is the rule of runs from before there was
+    one: only each agent's own `retry` bounds them. `sends` are those of the program that the host
+    runs, by its quote with its arguments; None where the program itself says how many there are."""
 
     depth: int = 5
     width: int = 50
@@ -388,14 +456,27 @@ class Bounds(Struct, frozen=True):
     window: int = 0
     ceiling: int | None = None
     raised: int = 0
+    accepted: bool = False
     paid_repeats: int | None = None
     sends: int | None = None
+    guesses: int | None = None
+    least_guesses: int = 0
+    agent_guesses: dict[str, int] = {}
 
     def with_pool(self) -> "Bounds":
         """Return the bounds of a new run, which has a pool of paid repeats also where nobody says
         how large."""
         percent = PAID_REPEATS if self.paid_repeats is None else self.paid_repeats
         return structs.replace(self, paid_repeats=percent)
+
+    def with_guesses(self, expected: int | None) -> "Bounds":
+        """Return the bounds of a run with its limit on guesses. The default is a share of the
+        `expected` cost, and two calls in any case."""
+        if self.guesses is not None:
+            return self
+        share = MOST_GUESSES if expected is None else expected * GUESSES_PERCENT // 100
+        limit = min(share, MOST_GUESSES)
+        return structs.replace(self, guesses=limit, least_guesses=LEAST_GUESSES)
 
 
 class RepeatPool(Struct, omit_defaults=True):
@@ -416,7 +497,8 @@ class Program(Struct, omit_defaults=True):
     were started again in the meantime. `given_up` counts how often each speculative effect was
     cancelled. `pools` are the paid repeats of quoted programs, and `parked` the sends that
     wait for their turn to take one: process, message, and since when. `saved` is how much less it
-    has cost so far than the same answers could have: a quote is as much lower by now."""
+    has cost so far than the same answers could have: a quote is as much lower by now. `guesses` are
+    the calls behind guards."""
 
     id: ProgramId
     v: int = STATE_VERSION
@@ -453,6 +535,7 @@ class Program(Struct, omit_defaults=True):
     pools: dict[str, RepeatPool] = field(default_factory=dict)
     parked: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     saved: int = 0
+    guesses: Guesses = field(default_factory=Guesses)
     shutting_down: bool = False
     ending: str = ""
     over: bool = False

@@ -100,6 +100,7 @@ class AuthoredPrograms:
             f"{path}|{word}",
             repeats=self._core.state.bounds.paid_repeats,
             is_capped=admitted.is_capped,
+            guesses=author.guesses,
         )
         _pay_as(self._core.state.processes[made.path], send)
         send.programs, send.touched = send.programs + 1, True

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING
 from msgspec import convert
 
 from vegakit.errors import BudgetExceeded, Paused
-from vegakit.events import Answered, EffectOutcome, charged_for
+from vegakit.events import Answered, EffectOutcome, Unknown, charged_for
 from vegakit.money import Money, format_money
 from vegakit.policy import BINDING, OnExceed
 from vegakit.prices import DEFAULT_SEND_BUDGET
-from vegakit.program.bodies import AgentBody, FiberRun
+from vegakit.program.bodies import AgentBody, FiberRun, StandInBody
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Prompt
 from vegakit.program.protocol import CostAlert
@@ -257,6 +257,32 @@ class Wallets:
             self._close_if_over(session)
             session = "" if opened is None else opened.inside
 
+    def note_cut(self, path: str, session: str, charged: int) -> None:
+        """Count the charge of a call that our own death cut off. If a person accepted it, a program
+        that a model wrote may exceed its quote by it. A send to a function that stands in for an
+        agent may exceed its quote in any case: the wallets around it bound the run."""
+        state = self._core.state
+        for above, wallet in self._chain(path, session):
+            if above in state.authored:
+                wallet.cut += charged
+                wallet.raised += charged if state.bounds.accepted else 0
+        for key in self.around(session):
+            owner = state.processes[state.sessions[key].owner]
+            if isinstance(self._core.body_of(owner), StandInBody):
+                state.wallets[key].raised += charged
+
+    def paused_by_kill(self, path: str) -> str | None:
+        """Return the advice if a quote refuses a call because other calls were cut off, else
+        None."""
+        state = self._core.state
+        wallet = self.of(path) if path in state.authored else None
+        if wallet is None or not wallet.cut or not state.recorded or state.bounds.accepted:
+            return None
+        return (
+            f"{format_money(wallet.cut)} of its quote is charged for calls that were cut off; to "
+            "let it spend as much beside its quote, type: vega resume --yes"
+        )
+
     def waste(self, path: str, session: str, amount: int) -> None:
         """Count an amount that is spent already as waste: the program did not use the call."""
         for _, wallet in self._chain(path, session):
@@ -380,7 +406,8 @@ class SendBudgets:
         if exhausted is not None:
             asks = is_its_own and on_exceed is OnExceed.ASK
             asks = asks or self._wallets.asks(send.session, amount)
-            paused = self._wallets.paused if asks else None
+            by_kill = self._wallets.paused_by_kill(exhausted)
+            paused = self._wallets.paused if asks else by_kill
             return budget_exceeded("the next call could cost", amount, exhausted, paused)
         send.part.held += amount
         return None
@@ -404,6 +431,8 @@ class SendBudgets:
             send.part.save(flight.held, charged, spare)
         if send is None or send.part.cap is None or send.part.loose:
             self._wallets.settle(path, flight.held, charged, flight.session, spare)
+        if isinstance(outcome, Unknown) and outcome.cut:
+            self._wallets.note_cut(path, flight.session, charged)
         if send is not None and body is not None and body.on_exceed is OnExceed.WARN:
             spent = self.charged(path, send)
             if body.budget is not None and spent > body.budget and not send.alerted:

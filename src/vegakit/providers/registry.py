@@ -59,7 +59,8 @@ def check_provider_tables(settings: Settings) -> None:
 def _why_unread(name: str) -> str:
     if name in provider_names():
         return ""
-    if provider := provider_of_wire(name):
+    family = name.removesuffix("-responses")
+    if provider := provider_of_wire(name) or (family if family in provider_names() else ""):
         return f"{name} is a wire format of {provider}; write [providers.{provider}]"
     fix = did_you_mean(name, provider_names())
     try:

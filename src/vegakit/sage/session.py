@@ -24,12 +24,12 @@ from msgspec.structs import replace
 
 from vegakit.agent import CompactedHistory
 from vegakit.config import (
+    BudgetChange,
     CutOffTools,
     ResumeTarget,
     Settings,
     check_answers_trusted,
     load,
-    resuming,
     user_config_dir,
 )
 from vegakit.control import Question
@@ -165,16 +165,20 @@ class SageAgent:
         self._lasting: set[str] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._last: TurnRecord | None = None
-        self._refused, self._last_number, self._cost = 0, 0, SageCost(None, None)
+        self._refused = 0
+        self._last_number = 0
+        self._spent = Money(0)
+        self._unbilled = Money(0)
         self._told: StreamBuffer[StreamEvent[str] | SageEvent] | None = None
-        self._skills, self._unbilled = SkillSet(), 0.0
+        self._skills = SkillSet()
         self._ignored: list[str] = []
 
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
         check_workspace(self.folder, settings)
         check_answers_trusted(settings)
-        parts = runtime_arguments(settings)
+        # A session records its own budget. The settings may lower it while the session is closed.
+        parts = runtime_arguments(settings, {"keeps_budget": False})
         journal = parts["journal"]
         parts["store"] = store = journal.store()
         self._sessions = SessionStore(store, self.folder)
@@ -188,12 +192,10 @@ class SageAgent:
                 (*(settings.permission_rules or ()), *rules), policy, settings.answer_within_ms
             )
             if known is not None and (self._more or self._budget) is not None:
-                # Taken up first: what is raised is the budget of a run that goes on.
                 run = next(one for one in await journal.runs() if one.program == known.run)
-                if more := self._more or missing(known, run.raised, self._budget or ""):
-                    check_raise(settings, known, run.raised, more)
-                    await journal.begin(run, run.program)
-                    await journal.raise_budget(run.program, more)
+                self._more = self._more or missing(known, run.raised, self._budget or "")
+                if self._more:
+                    check_raise(settings, known, run.raised, self._more)
         except BaseException:
             await journal.aclose()
             raise
@@ -204,10 +206,10 @@ class SageAgent:
         parts["budget"] = capped_rule(
             parts["budget"], known.budget if known else self._budget or ""
         )
+        parts["resume"] = self._resume_target(known)
         self.runtime = Runtime(**parts)
         self._undo = TurnRecorder(self.folder, settings.data_path)
-        with self._resuming(known):
-            await self.runtime.__aenter__()
+        await self.runtime.__aenter__()
         try:
             await self._begin(known, forked, mode, settings)
         except BaseException as error:
@@ -228,12 +230,14 @@ class SageAgent:
         finally:
             await self._undo.aclose()
 
-    def _resuming(self, known: SageRecord | None) -> AbstractContextManager[None]:
+    def _resume_target(self, known: SageRecord | None) -> ResumeTarget | None:
         if known is None:
-            return nullcontext()
+            return None
         # Skipped: the model is told that nobody knows whether the call was done, and looks.
         tools = CutOffTools.RESEND if self._resend else CutOffTools.SKIP
-        return resuming(ResumeTarget(known.run, tools, alone=True))
+        change = BudgetChange(self._more, is_more=True) if self._more else None
+        run = known.run
+        return ResumeTarget(run, tools, alone=True, decided=run, budget=change)
 
     async def _begin(
         self,
@@ -422,10 +426,11 @@ class SageAgent:
             pinned=self._knowledge.pinned(),
             compacts=turn.compacts,
         )
+        cost, said = await self.cost(), ""
+        spent = self._spent
+        yield cost
         with self.allowance():
             ask = self.runtime.ask(agent, turn.text, history=tuple(self.history), files=turn.media)
-        cost, said = await self.cost(), ""
-        yield cost
         key, is_recorded = turn_key(self.record.run, number), self.record.mode is not SageMode.PLAN
         try:
             async with (
@@ -440,7 +445,8 @@ class SageAgent:
                         continue
                     if (now := await self.cost()) != cost:
                         if isinstance(event, SageRetry):  # it stays charged, and its bill unknown
-                            self._unbilled += (now.spent_usd or 0.0) - (cost.spent_usd or 0.0)
+                            self._unbilled = Money(self._unbilled + self._spent - spent)
+                        spent = self._spent
                         yield (cost := now)
                     if isinstance(event, TurnEnded):
                         said = event.reply.text
@@ -549,9 +555,11 @@ class SageAgent:
         error: VegaError | None = None,
         message: str = "",
     ) -> SageEnd:
-        before, spent = self._cost.spent_usd or 0.0, (await self.cost()).spent_usd
+        before = self._spent
+        cost = await self.cost()
         if reason is EndReason.INTERRUPTED or (error is not None and error.is_outage):
-            self._unbilled += max(0.0, (spent or 0.0) - before)  # of calls that were cut off
+            # Of calls that were cut off.
+            self._unbilled = Money(self._unbilled + max(0, self._spent - before))
         name, message = ("", message) if error is None else (error_name(error), message_of(error))
         undo = self._undo
         if reason is not EndReason.INTERRUPTED:
@@ -560,8 +568,8 @@ class SageAgent:
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
         notes, self._workspace.notes[:] = (*self._workspace.notes,), []
         told = (undo.changed, undo.problem, undo.lasting, over, notes, undo.unrecorded)
-        end = SageEnd(reason, text, name, message, spent, self._refused, *told)
-        unbilled, self._unbilled = self._unbilled, 0.0
+        end = SageEnd(reason, text, name, message, cost.spent_usd, self._refused, *told)
+        unbilled, self._unbilled = to_usd(self._unbilled) or 0.0, Money(0)
         return replace(end, paths=undo.paths, unbilled_usd=unbilled)
 
     async def interrupted(self, why: str) -> SageEnd:
@@ -573,8 +581,8 @@ class SageAgent:
         """Return what the session has spent, and what is left to it."""
         with self.allowance():
             spent, left = await self.runtime.spent(), await self.runtime.remaining()
-        self._cost = SageCost(to_usd(spent), to_usd(left))
-        return self._cost
+        self._spent = Money(spent)
+        return SageCost(to_usd(spent), to_usd(left))
 
     def allowance(self) -> AbstractContextManager[Any]:
         """Return the budget of the session, as a block."""

@@ -272,7 +272,7 @@ def capped_rule(rule: ScopeRule, budget: str) -> ScopeRule:
     `vega ps` shows of a session is never more than it may spend. A budget for a time is shared, and
     stays."""
     cap = parse_allowance(budget).amount if budget else None
-    if cap is None or rule.window is not None or (rule.cap is not None and rule.cap <= cap):
+    if cap is None or rule.period is not None or (rule.cap is not None and rule.cap <= cap):
         return rule
     return replace(rule, cap=cap)
 
@@ -281,7 +281,7 @@ def check_raise(settings: Settings, known: SageRecord, raised: Money, more: Mone
     """Refuse to raise the budget of a session above that of the settings: what they allow is for
     every session, and a raise of one would pass it unseen."""
     rule = settings.budget_rule
-    if rule.cap is None or rule.window is not None:
+    if rule.cap is None or rule.period is not None:
         return
     own = parse_allowance(known.budget).amount if known.budget else rule.cap
     has, room = min(own, rule.cap) + raised, rule.cap - min(own, rule.cap) - raised

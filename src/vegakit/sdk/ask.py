@@ -82,7 +82,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
         self._on_chunk = on_chunk
         self._parts: tuple[UserPart, ...] = (Text(prompt), *_media(files))
         self._history = history.messages if isinstance(history, Conversation) else tuple(history)
-        self._scope = runtime.budgets.current
+        self._scope = runtime.budgets.current_for_asks
         self._above = calling_span()
         self._deps = deps
         self._budget_wait_ms = budget_wait_ms_of(wait_for_budget)
@@ -90,6 +90,15 @@ class Ask(AwaitedWork[Reply[AskT]]):
         self._timeout_ms = 0 if timeout is None else round(seconds_of(timeout) * 1000)
         now = runtime.clock.now()
         self._deadline_ms = None if timeout is None else now + self._timeout_ms
+        super().__init__()  # last: an ask that is refused above is not forgotten
+
+    @property
+    def never_awaited(self) -> str:
+        """The text of the warning."""
+        return (
+            f"agent {self._agent.name!r} was never asked: write `await rt.ask(...)`, or for a "
+            "stream `async for event in rt.stream(...)`"
+        )
 
     def __repr__(self) -> str:
         return f"<ask of {self._agent.name!r}, not awaited: write `await rt.ask(…)`>"
@@ -130,6 +139,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
         answers are recorded, the text of each model call comes when it is complete and kept; with
         `live` it comes as it is said, and of an answer that a kill cuts off some was heard that no
         run has."""
+        self.hand_over()
         program = self._runtime.program
         asked = await self._begin(stream=stream, with_events=True)
         if live and asked.context is not None:

@@ -12,7 +12,9 @@ from msgspec import structs
 
 from vegakit.config import (
     LogFormat,
+    OnCutOff,
     PromptCache,
+    ResumeTarget,
     Settings,
     UserBudget,
     environment_secrets,
@@ -20,6 +22,7 @@ from vegakit.config import (
 )
 from vegakit.errors import SettingsError
 from vegakit.host import Agent, LimiterRules, Limits, PermissionPolicy, mode_of, rule_of
+from vegakit.money import dollars
 from vegakit.policy import OnExceed, PermissionMode, RateRule, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds
@@ -67,6 +70,9 @@ class RuntimeOptions(TypedDict, total=False):
     secrets: Callable[[], Secrets]
     user_budget: Callable[[], UserBudget | None]
     observers: "Sequence[Observer]"
+    keeps_budget: bool
+    resume: ResumeTarget | None
+    on_cut_off: OnCutOff | str | None
 
 
 def runtime_arguments(settings: Settings, options: RuntimeOptions | None = None) -> dict[str, Any]:
@@ -90,12 +96,14 @@ def runtime_arguments(settings: Settings, options: RuntimeOptions | None = None)
         "secrets": lambda: partial(_secrets, settings, redactor),
         "user_budget": lambda: lambda: settings.user_budget,
         "observers": lambda: [*_observers(settings, redactor)],
+        "on_cut_off": lambda: settings.budget.on_cut_off,
     }
     return {name: make() for name, make in made.items() if name not in given} | given
 
 
 def _complete(given: dict[str, Any], settings: Settings) -> None:
     """Join the options that change one part of what a setting says."""
+    given.setdefault("keeps_budget", "budget" not in given)
     on_exceed = OnExceed(given.pop("on_exceed", settings.budget.on_exceed))
     if "budget" in given:
         given["budget"] = rule_of(given["budget"], on_exceed)
@@ -119,10 +127,18 @@ class NamedModels:
         self._rules: dict[str, LimiterRules] = {}
         self._reading = Lock()
 
-    def find(self, name: str) -> tuple[Model, ...]:
-        """Return the models that a name stands for, in order. Models are built in threads."""
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """Return the models of an alias."""
+        return self._read().models_of(name)
+
+    def _read(self) -> Settings:
         with self._reading:
-            settings = self._settings = self._settings or load()
+            self._settings = self._settings or load()
+        return self._settings
+
+    def __call__(self, name: str) -> tuple[Model, ...]:
+        """Return the models that a name stands for, in order. Models are built in threads."""
+        settings = self._read()
         models = _model_finder(settings, self._redactor)(name)
         self._rules |= {one.name: _limiter_rules(settings, one.name) for one in models}
         return models
@@ -147,7 +163,7 @@ def _ledger(settings: Settings, budget: ScopeRule, is_recorded: bool) -> Ledger 
     with a period, or a ledger that the settings name, is there for other runs as well."""
     shares = settings.ledger_place == settings.journal_place
     if not (is_recorded and settings.journal.enabled):
-        shares = shares and budget.window is None
+        shares = shares and budget.period is None
     return None if shares else open_ledger(settings.ledger_place)
 
 
@@ -195,6 +211,7 @@ def _observers(settings: Settings, redactor: Redactor) -> "Iterator[Observer]":
 
 def _bounds(settings: Settings, lookahead: int | None) -> Bounds:
     table = settings.bounds
+    guesses = settings.speculate
     chosen = settings.lookahead if lookahead is None else lookahead
     return Bounds(
         table.depth,
@@ -203,6 +220,8 @@ def _bounds(settings: Settings, lookahead: int | None) -> Bounds:
         table.repeats,
         window=DEFAULT_WINDOW if chosen is None else chosen,
         paid_repeats=table.paid_repeats,
+        guesses=None if guesses.limit is None else dollars(guesses.limit),
+        agent_guesses={name: dollars(limit) for name, limit in guesses.agents.items()},
     )
 
 
@@ -226,7 +245,18 @@ def _limiter_rules(settings: Settings, model: str) -> LimiterRules:
     return LimiterRules(limits.rate, limits.breaker, limits.retry_budget, limits.retry)
 
 
-def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], tuple[Model, ...]]:
+class ModelFinder:
+    """Finds models by name as settings have them."""
+
+    def __init__(self, settings: Settings, find_all: Callable[[str], tuple[Model, ...]]) -> None:
+        self._find_all = find_all
+        self.names_of = settings.models_of
+
+    def __call__(self, name: str) -> tuple[Model, ...]:
+        return self._find_all(name)
+
+
+def _model_finder(settings: Settings, redactor: Redactor) -> ModelFinder:
     check_provider_tables(settings)
 
     def find(model: str) -> Model:
@@ -255,7 +285,7 @@ def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], tup
         except SettingsError as error:
             raise settings.unknown_model(name, error) from None
 
-    return find_all
+    return ModelFinder(settings, find_all)
 
 
 # An agent of another library as one of ours.

@@ -36,7 +36,7 @@ from vegakit.control import (
     resolve,
     values,
 )
-from vegakit.errors import UserError
+from vegakit.errors import StoreError, UserError
 from vegakit.host import ActivityLog, Approvals, ProgramRun
 from vegakit.ids import Digest
 from vegakit.money import Dollars, Money
@@ -275,6 +275,9 @@ class ControlServer:
                     await writer.drain()
             writer.write(encode_reply(end=True))
         except (UserError, msgspec.DecodeError) as error:
+            writer.write(encode_reply(error=str(error), end=True))
+        except StoreError as error:
+            _LOG.error("what was asked of this runtime failed: %s", error)
             writer.write(encode_reply(error=str(error), end=True))
         await writer.drain()
 

@@ -11,8 +11,8 @@ from contextvars import copy_context
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
-from vegakit.concurrency import cancel_all
-from vegakit.errors import Cancelled, InvalidRuleError, LimitReached
+from vegakit.concurrency import AwaitedWork, cancel_all
+from vegakit.errors import BudgetExceeded, Cancelled, InvalidRuleError, LimitReached
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -29,6 +29,9 @@ def _where_written(
     @wraps(pattern)
     def called(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         context = copy_context()
+        for work in args:
+            if isinstance(work, AwaitedWork):
+                work.hand_over()
 
         async def awaited() -> T:
             return await asyncio.create_task(pattern(*args, **kwargs), context=context)
@@ -72,20 +75,32 @@ async def map_all(
     ask: Callable[[S], Awaitable[T]], items: Iterable[S], concurrency: int = 8
 ) -> list[T]:
     """Return the answers in the order of the items, which are taken one by one as there is room.
-    The first failure cancels the rest. Asks wait for money that the others hold."""
+    The first failure cancels the rest. Asks wait for money that the others hold. If a budget
+    refuses one, the calls in flight end and no call begins; `answers` of the error has their
+    answers by position."""
     _check_at_least_one("concurrency", concurrency)
     answers: dict[int, T] = {}
+    refusals: list[BudgetExceeded] = []
     waiting = enumerate(items)
 
     async def work_off() -> None:
         for place, item in waiting:
-            answers[place] = await ask(item)
+            try:
+                answers[place] = await ask(item)
+            except BudgetExceeded as refusal:
+                refusals.append(refusal)
+            if refusals:
+                return
 
     async with aclosing(_as_they_end([work_off() for _ in range(concurrency)])) as ended:
         async for worker in ended:
             failure = _failure_of(worker)
             if failure is not None:
                 raise failure
+    if refusals:
+        refusals[0].answers = answers
+        refusals[0].add_note(f"{len(answers)} answers arrived: see `answers` of this error")
+        raise refusals[0]
     return [answers[place] for place in range(len(answers))]
 
 

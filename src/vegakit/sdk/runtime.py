@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
-from vegakit.concurrency import CollectorPace, SteadyClock, gather_all, run_to_completion
+from vegakit.concurrency import CollectorPace, SteadyClock, run_to_completion
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
 from vegakit.host import (
@@ -35,7 +35,7 @@ from vegakit.host import (
     current_process,
 )
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Dollars, dollars, priced
+from vegakit.money import Dollars, Money, dollars, priced
 from vegakit.policy import LEASE_MS, OnExceed, RateRule, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, RunQuote, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
@@ -45,7 +45,7 @@ from vegakit.tools import current_effect
 
 if TYPE_CHECKING:
     from vegakit.child_process import ChildProcess
-    from vegakit.config import Settings, UserBudget
+    from vegakit.config import OnCutOff, ResumeTarget, Settings, UserBudget
     from vegakit.control import ProcessView
     from vegakit.host import (
         AdmissionService,
@@ -79,9 +79,29 @@ def _user_budget() -> "UserBudget | None":
     return user_budget()
 
 
+def _cap_of(quote: RunQuote | None, rule: ScopeRule) -> Money | None:
+    """Return the cap that the run started with, None if it has none."""
+    if quote is not None and quote.cap is not None:
+        return quote.cap
+    return None if rule.period is not None else rule.cap
+
+
 def _failure_in(error: BaseException | None) -> BaseException | None:
     """Return what made a run end before it was done; `sys.exit(0)` is an end like any other."""
     return None if isinstance(error, SystemExit) and not error.code else error
+
+
+class _ModelsByName:
+    """Finds models by their names in the settings, which are loaded for the first of them."""
+
+    def __init__(self, named: "Callable[[], NamedModels]") -> None:
+        self._named = named
+
+    def names_of(self, name: str) -> tuple[str, ...]:
+        return self._named().names_of(name)
+
+    def __call__(self, name: str) -> tuple[Model, ...]:
+        return self._named()(name)
 
 
 class Runtime(SyncRuntime):
@@ -103,7 +123,12 @@ class Runtime(SyncRuntime):
     may begin before it comes to them, 0 for none. `lease_ms` is how long what it has reserved stays
     reserved on a shared ledger after it died. `secrets` are shown to people by name; without it,
     variables whose names say that they are. `user_budget` finds the budget with a period in
-    `vega.toml` of the user, which holds for this runtime, too, whatever `budget` says."""
+    `vega.toml` of the user, which holds for this runtime, too, whatever `budget` says. With
+    `keeps_budget` a resumed run has the budget that it started with, and `budget` is for a new run;
+    `from_config` sets it for a budget of the settings. `on_cut_off` says how a run that goes on
+    pays for calls that a kill cut off: up to the "cap", after a person is asked ("ask"), or only
+    out of what it was quoted ("never"). `resume` names the recorded run to continue; without it
+    the runtime continues the run that `vega resume` started this process for, or begins a run."""
 
     def __init__(
         self,
@@ -132,6 +157,9 @@ class Runtime(SyncRuntime):
         secrets: Callable[[], Secrets] = _environment_secrets,
         user_budget: "Callable[[], UserBudget | None]" = _user_budget,
         observers: "Sequence[Observer]" = (),
+        keeps_budget: bool = False,
+        on_cut_off: "OnCutOff | str | None" = None,
+        resume: "ResumeTarget | None" = None,
     ) -> None:
         # The parts of a runtime are loaded when one is made, those of its run when a process is
         # started: who only imports the name does not wait for them.
@@ -142,6 +170,7 @@ class Runtime(SyncRuntime):
             Backlog,
             Budgets,
             ModelRegistry,
+            TakeoverTerms,
             as_audit,
             as_cache,
             as_journal,
@@ -156,8 +185,10 @@ class Runtime(SyncRuntime):
         from vegakit.store import MemoryLedger
         from vegakit.tools import SandboxPool
 
-        given = {"clock": clock, "journal": journal, "ledger": ledger, "cache": cache}
-        check_parts(given | {"trace": trace, "store": store, "memory": memory, "audit": audit})
+        check_parts(
+            {"clock": clock, "journal": journal, "ledger": ledger, "cache": cache}
+            | {"trace": trace, "store": store, "memory": memory, "audit": audit}
+        )
         check_numbers({"lookahead": (lookahead or 0, 0), "lease_ms": (lease_ms, 1)})
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
@@ -181,19 +212,23 @@ class Runtime(SyncRuntime):
         self._redactor = Redactor()
         self._named_models: NamedModels | None = None
         self.model_registry = ModelRegistry(
-            models or self._find_model, limits or self._limits_of, self.clock
+            models or _ModelsByName(self._named), limits or self._limits_of, self.clock
         )
         self.journaled: JournaledRun | None = None
         self.quote: RunQuote | None = None  # set before it is entered; then the recorded one
+        self.takeover_terms = TakeoverTerms(on_cut_off)  # completed before it is entered
         self._exit_callbacks: list[Callable[[], Awaitable[object]]] = []
-        rule = rule_of(budget, on_exceed)
+        self._resume = resume
+        rule = self._rule = rule_of(budget, on_exceed)
         bounds = bounds or Bounds(window=DEFAULT_WINDOW if lookahead is None else lookahead)
-        ceiling = bounds.ceiling or rule.cap
-        self._bounds = structs.replace(bounds.with_pool(), ceiling=ceiling)
+        self._bounds = structs.replace(bounds.with_pool(), ceiling=rule.cap)
         self._program: ProgramRun | None = None
         self._lease_ms = lease_ms
         self._lease: Lease | None = None
         user_rule = None if of_user is None else of_user.rule
+        # The user may change the limit of a period while a run is stopped.
+        self._keeps_budget = keeps_budget
+        self._started_with = rule if keeps_budget and rule != user_rule else None
         self.budgets = Budgets(self._ledger, self.clock, name, rule, user_rule)
         self.tracer = Tracer(self.activity, self.clock)
         self._observable = observable
@@ -247,7 +282,14 @@ class Runtime(SyncRuntime):
 
     async def _begin(self) -> None:
         """Takes a lease, and settles what holders left behind who died."""
-        from vegakit.host import Gate, JournaledRun, Lease, charge_missing
+        from vegakit.host import (
+            Gate,
+            JournaledRun,
+            Lease,
+            ProcessRuns,
+            charge_missing,
+            runs_of_process,
+        )
 
         now, self._variables = self.clock.now(), copy_context()
         self._is_over = False
@@ -256,10 +298,15 @@ class Runtime(SyncRuntime):
         self.gate = Gate(*parts)
         self.gate.on_wait = self.model_registry.on_wait = self.activity.observe_wait
         if self._journal is not None:
-            rules = self._bounds.paid_repeats, self._bounds.sends, self.quote
-            told = now, self.approvals.resume, *rules
-            self.journaled = await JournaledRun.begin(self._journal, self._ledger, *told)
-            self.quote = self.journaled.run.quote
+            rules = self._bounds.paid_repeats, self._bounds.sends, self.quote, self._started_with
+            runs = ProcessRuns(self._resume) if self._resume else runs_of_process()
+            terms = now, runs, self.approvals.resume, *rules, self.model_registry.resolved
+            self.journaled = await JournaledRun.begin(self._journal, self._ledger, *terms)
+            if self._keeps_budget:
+                self._keep_rule(self.journaled)
+            await self._keep_models(self.journaled)
+            self.journaled.change_budget(_cap_of(self.journaled.run.quote, self._rule))
+            self.quote = self.journaled.quote(self.takeover_terms.on_cut_off)
             if self._has_own_cap:
                 self.budgets.begin_run(self.journaled.run.program)
             self.budgets.raise_caps(self.journaled.run.raised)
@@ -275,15 +322,71 @@ class Runtime(SyncRuntime):
             self._ledger, self.clock, self._holder, lasting=self._lasting, length_ms=self._lease_ms
         )
         await lease.take()
+        await self.budgets.sync_limits()
         await self.budgets.ready(self.budgets.root)
         if self.journaled is not None and self.journaled.is_resumed:
-            journal, run = self.journaled.journal, self.journaled.run
-            await charge_missing(journal, self._ledger, run, self.budgets, self._holder, now)
+            run = self.journaled.run
+            recorded = self.journaled.recovered.charged
+            await charge_missing(recorded, self._ledger, run, self.budgets, self._holder, now)
         lease.keep()
         self._lease = lease
+        if self.journaled is not None and self.journaled.is_resumed:
+            await self.takeover_terms.check()
+            await self._check_cut_off(self.journaled)
+            await self.journaled.note()
         await self._open_control()
         for observer in self._observers:
             await observer.open(self)
+
+    def _keep_rule(self, journaled: "JournaledRun") -> None:
+        """Hold a resumed run to the budget that it started with. With `current_settings` it takes
+        the budget of the settings."""
+        if journaled.which.current_settings:
+            journaled.run = structs.replace(journaled.run, budget=self._started_with)
+        elif (rule := journaled.run.budget) is not None:
+            self._rule = rule
+            self._bounds = structs.replace(self._bounds, ceiling=rule.cap)
+            self.budgets.keep_rule(rule)
+
+    async def _keep_models(self, journaled: "JournaledRun") -> None:
+        """Keep the models that the run started with. With `current_settings` the models of the
+        settings replace them, and their prices make a new quote."""
+        registry = self.model_registry
+        run = journaled.run
+        if journaled.is_resumed and journaled.which.current_settings:
+            names = {alias: registry.names_by_settings(alias) for alias in run.models}
+            moved = {alias: new for alias, new in names.items() if new != run.models[alias]}
+            journaled.move(moved, self.quote)
+        if journaled.is_resumed:
+            await registry.keep(run.models, journaled.run.moved)
+
+        async def note() -> None:
+            if registry.resolved != journaled.run.models:
+                await journaled.note(models={**registry.resolved})
+
+        registry.on_resolved = note
+
+    async def _check_cut_off(self, journaled: "JournaledRun") -> None:
+        """Check all calls together that a kill cut off, before any is sent again. If they need more
+        than a person accepted, a person accepts it first."""
+        from vegakit.host import takeover
+
+        terms = self.takeover_terms
+        spent = int(await self.spent())
+        rooms = [await self.remaining()]
+        rooms += [Money(max(0, cap + journaled.run.raised - spent)) for cap in terms.caps]
+        room = min((int(amount) for amount in rooms if amount is not None), default=None)
+        is_accepted = journaled.which.accept
+        if is_accepted:
+            journaled.accept()
+        doubt = takeover(journaled, self.quote, terms.on_cut_off, room)
+        if doubt is None:
+            return
+        if not doubt.may_be_accepted or not (is_accepted or await terms.ask(doubt.error)):
+            raise doubt.error
+        journaled.accept()
+        journaled.add(doubt.missing)
+        self.budgets.raise_caps(doubt.missing)
 
     async def _open_control(self) -> None:
         """Let `vega ps` look in, if it can: it never fails the program."""
@@ -331,7 +434,8 @@ class Runtime(SyncRuntime):
                 if failure is not None:
                     # After the processes have ended: what they still recorded is reopened, too.
                     await self.journaled.reopen(failure, replayed)
-                await self.journaled.end(self.clock.now(), is_done=is_reported)
+                now = self.clock.now()
+                await self.journaled.end(now, is_done=is_reported, failure=failure)
             await self._ledger.aclose()
             for observer in self._observers:  # last: what closing says is logged and counted, too
                 await observer.aclose()
@@ -387,9 +491,12 @@ class Runtime(SyncRuntime):
         return self.ask(agent, prompt, **options).events(stream=True)
 
     async def batch(self, *asks: Ask[T]) -> tuple[Reply[T], ...]:
-        """Ask several questions at once; if one fails, the others are cancelled. Each waits for
-        money that the others hold, as `ask` says."""
-        return tuple(await gather_all([_awaited(ask) for ask in asks]))
+        """Ask several questions at once, as `map_all` does: the first failure cancels the others,
+        and a refusal of a budget has their answers."""
+        from vegakit.sdk.patterns import map_all
+
+        works = [ask.begin() for ask in asks]
+        return tuple(await map_all(lambda work: work, works, max(1, len(works))))
 
     @property
     def services(self) -> "HostServices":
@@ -437,8 +544,15 @@ class Runtime(SyncRuntime):
         return self._program
 
     def _raised(self) -> Bounds:
-        """Return the bounds with what a person added to the budget when the run went on."""
-        return self._bounds if self.journaled is None else self.journaled.bounds(self._bounds)
+        """Return the bounds with what a person added to the budget when the run went on, and with
+        the limit on guesses by its quote, or else by its cap."""
+        typical = None if self.quote is None else self.quote.typical
+        expected = self._bounds.ceiling if typical is None else typical
+        if self.journaled is None:
+            return self._bounds.with_guesses(expected)
+        bounds = self.journaled.bounds(self._bounds)
+        is_accepted = bounds.accepted or self.takeover_terms.on_cut_off == "cap"
+        return structs.replace(bounds.with_guesses(expected), accepted=is_accepted)
 
     @overload
     def spawn(
@@ -588,13 +702,13 @@ class Runtime(SyncRuntime):
         room = await self.budgets.room()
         return None if room is None else Dollars.of_nanos(room)
 
-    def _find_model(self, name: str) -> tuple[Model, ...]:
-        """Return the models of this name in the settings, which are read for the first of them."""
+    def _named(self) -> "NamedModels":
+        """Return the models by their names in the settings, which are read for the first."""
         from vegakit.sdk.composition import NamedModels
 
         if self._named_models is None:
             self._named_models = NamedModels(self._redactor)
-        return self._named_models.find(name)
+        return self._named_models
 
     def _limits_of(self, model: str) -> "LimiterRules":
         """Return the limits of the settings for a model that was found in them, else none."""
@@ -609,7 +723,3 @@ class Runtime(SyncRuntime):
                 "the runtime is not open; write `async with Runtime(...) as rt:` around its use, "
                 "or in a script `with Runtime(...) as rt:` and rt.run_sync(…)"
             )
-
-
-async def _awaited(ask: Ask[T]) -> Reply[T]:
-    return await ask

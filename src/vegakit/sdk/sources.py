@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vegakit.config import may_steer
+from vegakit.config import may_steer, why_ignored
 from vegakit.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ _PROGRAMS = (".vega", ".py")
 
 
 class Source:
-    """A file of a project and what it uses: nothing outside the project's folder is read."""
+    """A file of a project and what it uses: nothing outside the project's folder is read, nor what
+    belongs to another user, unless it is trusted."""
 
     def __init__(self, path: Path) -> None:
         self.root = project_root(path)
@@ -35,6 +36,8 @@ class Source:
         path = (self.root / name).resolve()
         if not path.is_relative_to(self.root) or not path.is_file():
             return None
+        if name != self.name and (why := why_ignored(path)):
+            raise UserError(why)
         text = _text(path)
         self.texts[name] = text
         return text

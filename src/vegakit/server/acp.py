@@ -10,6 +10,7 @@ them.
 """
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from msgspec import Struct
 
 from vegakit.concurrency import cancel_all
 from vegakit.config import load
-from vegakit.errors import UserError
+from vegakit.errors import StoreError, UserError
 from vegakit.sage import (
     LiveSession,
     SageEnd,
@@ -58,6 +59,7 @@ from vegakit.server.json_rpc import (
 )
 
 VERSION: Final = 1
+_LOG = logging.getLogger("vegakit")
 _ONCE, _ALWAYS, _REJECT = "allow_once", "allow_always", "reject_once"
 _PAGE: Final = 50
 _ASKED_BY: Final = "the editor"
@@ -293,6 +295,8 @@ class AcpAgent:
                 await session.live.answer(question.id, answer)
             except UserError:
                 return  # its time is over, or somebody answered it elsewhere
+            except StoreError as error:
+                _LOG.error("an answer was not kept: %s", error)
 
     async def _answer(self, session: _Open, question: SageQuestion) -> bool | str:
         if not question.permits:

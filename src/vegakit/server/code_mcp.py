@@ -13,21 +13,20 @@ is told as progress; a call that its client cancels stops the turn.
 """
 
 import asyncio
+import logging
 import os
 import select
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, ValidationError, convert, field, json as msgspec_json, to_builtins
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 
 from vegakit.config import load
 from vegakit.control import render_question
-from vegakit.errors import UserError, VegaError
+from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.money import dollars
 from vegakit.policy import sanitise
-from vegakit.records import to_json
 from vegakit.sage import (
     EndReason,
     LiveSession,
@@ -47,7 +46,14 @@ from vegakit.sage import (
     undo_turns,
     usual_mode,
 )
-from vegakit.server.mcp import check_installed, package_server
+from vegakit.server.mcp import (
+    FIELDS,
+    asks_people,
+    check_installed,
+    input_required,
+    package_server,
+    tool_result,
+)
 from vegakit.server.policy import schema_of
 
 if TYPE_CHECKING:
@@ -65,7 +71,7 @@ _INSTRUCTIONS: Final = (
     "A coding agent that works in one folder, within a budget. Call `code` with a prompt; go on "
     "with the session that it returns. `undo` takes a turn back, files and conversation."
 )
-_APPROVE, _ANSWER = "approve", "answer"
+_LOG = logging.getLogger("vegakit")
 
 
 class CodeCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -229,7 +235,7 @@ class CodeMcp:
             await self._end(run, working)
             raise
         if isinstance(event, SageQuestion):
-            return _asking(event, run)
+            return input_required(event.id, event.text, run, permits=event.permits)
         await self._end(run, working)
         assert isinstance(event, SageEnd)
         return _ended(turn, event, given)
@@ -264,7 +270,7 @@ class CodeMcp:
             return waiting
         if asked.request_state:
             raise UserError("the turn that asked this is over; call code again without the answer")
-        asks, run = _can_ask(ctx), await self._run(given)
+        asks, run = asks_people(ctx), await self._run(given)
         other = self._turns.get(run)
         if other is not None and other.ending is not None:
             await other.ending.wait()
@@ -301,17 +307,17 @@ class CodeMcp:
     # The others.
 
     async def _list(self, *_: object) -> "CallToolResult":
-        return _shown({"sessions": to_builtins(await list_sessions(self._folder))})
+        return tool_result({"sessions": to_builtins(await list_sessions(self._folder))})
 
     async def _export(self, given: SessionCall, *_: object) -> "CallToolResult":
         events = await export_session(given.session, self._folder)
-        return _shown({"events": to_builtins(events)}, transcript(events))
+        return tool_result({"events": to_builtins(events)}, transcript(events))
 
     async def _undo(self, *_: object) -> "CallToolResult":
-        return _shown(to_builtins(await undo_turns(folder=self._folder)))
+        return tool_result(to_builtins(await undo_turns(folder=self._folder)))
 
     async def _redo(self, *_: object) -> "CallToolResult":
-        return _shown(to_builtins(await redo_turns(self._folder)))
+        return tool_result(to_builtins(await redo_turns(self._folder)))
 
 
 _READING: Final = ("list_sessions", "export_session")
@@ -337,36 +343,21 @@ def _progress(event: SageEvent) -> str:
 # Questions.
 
 
-def _can_ask(ctx: "ServerRequestContext[dict[str, Any]]") -> bool:
-    """Say whether the client asks people, by results that it comes back with."""
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-    able = ctx.session.client_capabilities
-    is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return is_modern and able is not None and able.elicitation is not None
-
-
-def _asking(question: SageQuestion, run: str) -> "InputRequiredResult":
-    import mcp_types as types
-
-    name, kind = (_APPROVE, "boolean") if question.permits else (_ANSWER, "string")
-    schema = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
-    form = types.ElicitRequestFormParams(message=question.text, requested_schema=schema)
-    asked: Any = {question.id: types.ElicitRequest(params=form)}
-    return types.InputRequiredResult(input_requests=asked, request_state=run)
-
-
 async def _take(live: LiveSession, key: str, said: Any) -> None:  # noqa: ANN401
     """Take what people said to a question; what is no answer counts as no."""
     question = next((one for one in live.questions if one.id == key), None)
     if question is None:
         return  # its time is over, or somebody answered it elsewhere
     content: dict[str, Any] = (said.content or {}) if said.action == "accept" else {}
-    answer: bool | str = content.get(_APPROVE) is True
+    answer: bool | str = content.get(FIELDS[True]) is True
     if not question.permits:
-        answer = str(content.get(_ANSWER, ""))
-    with suppress(UserError):
+        answer = str(content.get(FIELDS[False], ""))
+    try:
         await live.answer(key, answer)
+    except UserError:
+        return  # its time is over, or somebody answered it elsewhere
+    except StoreError as error:
+        _LOG.error("an answer was not kept: %s", error)
 
 
 # Replies.
@@ -380,18 +371,7 @@ def _ended(turn: _Turn, end: SageEnd, given: CodeCall) -> "CallToolResult":
     text = end.text if is_done else f"stopped, {end.reason}: {end.message}"
     if refused:
         text += "\n\nRefused, since nobody can be asked:\n" + "\n".join(refused)
-    return _shown(to_builtins(reply), text, is_error=not is_done)
-
-
-def _shown(page: dict[str, Any], text: str = "", *, is_error: bool = False) -> "CallToolResult":
-    import mcp_types as types
-
-    said = text or to_json(page).decode()
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=sanitise(said))],
-        structured_content=msgspec_json.decode(to_json(page)),
-        is_error=is_error,
-    )
+    return tool_result(to_builtins(reply), text, is_error=not is_done)
 
 
 def _refused(text: str) -> "CallToolResult":

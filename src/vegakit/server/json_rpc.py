@@ -206,6 +206,7 @@ class RpcPeer:
         except UserError as error:
             await self._answer_error(key, RpcError(INVALID_PARAMS, str(error)))
         except VegaError as error:
+            _LOG.error("%s failed: %s", method, error)
             await self._answer_error(key, RpcError(INTERNAL_ERROR, str(error)))
         except Exception:  # noqa: BLE001  (the peer is told, and we go on)
             _LOG.exception("%s failed by a bug", method)

@@ -37,8 +37,7 @@ from vegakit.control import (
     select,
 )
 from vegakit.kernel import Kernel, TenantKernel
-from vegakit.policy import InterruptRule, sanitise
-from vegakit.records import to_json
+from vegakit.policy import InterruptRule
 from vegakit.server.admission import (
     Admission,
     AdmittedRequest,
@@ -49,7 +48,14 @@ from vegakit.server.admission import (
     waits,
 )
 from vegakit.server.asgi import AsgiReceive, AsgiScope, AsgiSend
-from vegakit.server.mcp import package_server, tool_of
+from vegakit.server.mcp import (
+    FIELDS,
+    asks_people,
+    input_required,
+    package_server,
+    tool_of,
+    tool_result,
+)
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -141,19 +147,19 @@ class KernelMcp:
                 return await _run_pipeline(kernel, request, asked, people, call.due)
             if row.shape is ReplyShape.STREAM:
                 page = await _page(getattr(kernel, row.name)(request), call.due)
-                return _shown(page)
+                return tool_result(page)
             async with asyncio.timeout_at(call.due):
                 calling = getattr(kernel, row.name)(request)
                 if waits(row):
                     calling = self._admission.checked(calling, call.authorization)
                 reply = await calling
                 # A model that was refused or took too long is a reply of the kernel, and no answer.
-                return _shown(
+                return tool_result(
                     reply, is_error=isinstance(reply, AgentAnswer) and bool(reply.failure)
                 )
         except Exception as error:  # noqa: BLE001  (a client is told, and the server goes on)
             code, text = failure_of(error)
-            return _shown({"error": {"code": code, "message": text}}, is_error=True)
+            return tool_result({"error": {"code": code, "message": text}}, is_error=True)
 
 
 def _call_of(ctx: "ServerRequestContext[Any, Any]") -> AdmittedRequest:
@@ -186,18 +192,6 @@ def _tools(rights: frozenset[Right]) -> "tuple[Tool, ...]":
         else tool_of(row, row.request, row.description)
         for row in KERNEL_OPERATIONS.values()
         if row.right in rights
-    )
-
-
-def _shown(reply: object, *, is_error: bool = False) -> "CallToolResult":
-    """Return a reply as the HTTP door spells it, for programs and as text."""
-    import mcp_types as types
-
-    text = to_json(reply)
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=sanitise(text))],
-        structured_content=msgspec_json.decode(text),
-        is_error=is_error,
     )
 
 
@@ -243,15 +237,7 @@ class _People(NamedTuple):
 
     def can_answer(self) -> bool:
         """Say whether this client asks people, and may tell what they answer."""
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-        able = self.ctx.session.client_capabilities
-        return (
-            Right.ANSWER in self.rights
-            and self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-            and able is not None
-            and able.elicitation is not None
-        )
+        return Right.ANSWER in self.rights and asks_people(self.ctx)
 
     async def pending(self) -> InterruptRecord | None:
         """Return the question that holds the process, if there is one."""
@@ -271,7 +257,7 @@ class _People(NamedTuple):
                 RefusalCode.CONFLICT, f"question {key[:80]!r} does not hold this process any more"
             )
         ask, permits = record.interrupt.ask, _permits(record)
-        given = (said.content or {}).get(_FIELDS[permits])
+        given = (said.content or {}).get(FIELDS[permits])
         if said.action == "decline" and permits:
             given = False
         elif said.action != "accept" or not isinstance(given, bool if permits else str):
@@ -279,9 +265,6 @@ class _People(NamedTuple):
         answer = answer_from(given, permits=permits)
         await self.kernel.resolve_interrupt(ResolveInterruptRequest(ask.id, answer, ask.action))
         return True
-
-
-_FIELDS: Final = {True: "approve", False: "answer"}
 
 
 def _permits(record: InterruptRecord) -> bool:
@@ -321,15 +304,6 @@ async def _run_pipeline(
             break
         after = items[-1].number
     if question is not None and can_answer:
-        return _asking(question)
-    return _shown(_StreamPage(items, page.ended))
-
-
-def _asking(record: InterruptRecord) -> "InputRequiredResult":
-    import mcp_types as types
-
-    ask, permits = record.interrupt.ask, _permits(record)
-    name, kind = _FIELDS[permits], {"type": "boolean" if permits else "string"}
-    schema = {"type": "object", "properties": {name: kind}, "required": [name]}
-    form = types.ElicitRequestFormParams(message=ask.text, requested_schema=schema)
-    return types.InputRequiredResult(input_requests={ask.id: types.ElicitRequest(params=form)})
+        ask = question.interrupt.ask
+        return input_required(ask.id, ask.text, None, permits=_permits(question))
+    return tool_result(_StreamPage(items, page.ended))

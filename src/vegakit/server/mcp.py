@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, ValidationError, convert, structs, to_builtins
+from msgspec import Struct, ValidationError, convert, json as msgspec_json, structs, to_builtins
 
 from vegakit.control import (
     CheckReply,
@@ -23,6 +23,7 @@ from vegakit.control import (
 from vegakit.errors import CatchableError, UserError, VegaError, error_name
 from vegakit.money import format_money
 from vegakit.policy import sanitise
+from vegakit.records import to_json
 from vegakit.server.operations import (
     Operations,
     ProgramRefusedError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
+        InputRequiredResult,
         ListToolsResult,
         PaginatedRequestParams,
         Tool,
@@ -238,6 +240,49 @@ def tool_of(row: Operation[Any, Any], request: type[Struct], description: str) -
             open_world_hint=row.right is not Right.READ,
         ),
     )
+
+
+def tool_result(page: object, text: str = "", *, is_error: bool = False) -> "CallToolResult":
+    """Return a reply for programs and as text: a record or plain values as JSON, beside a text of
+    its own if it has one."""
+    import mcp_types as types
+
+    content = to_json(page)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=sanitise(text or content.decode()))],
+        structured_content=msgspec_json.decode(content),
+        is_error=is_error,
+    )
+
+
+FIELDS: Final = {True: "approve", False: "answer"}
+"""The field of the form for a question that permits an action, and for one that does not."""
+
+
+def input_required(
+    key: str, text: str, state: str | None, *, permits: bool
+) -> "InputRequiredResult":
+    """Return a question for the person of a client, who repeats the call with the answer."""
+    import mcp_types as types
+
+    name = FIELDS[permits]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "boolean" if permits else "string"}},
+        "required": [name],
+    }
+    form = types.ElicitRequestFormParams(message=text, requested_schema=schema)
+    asked: Any = {key: types.ElicitRequest(params=form)}
+    return types.InputRequiredResult(input_requests=asked, request_state=state)
+
+
+def asks_people(ctx: "ServerRequestContext[Any, Any]") -> bool:
+    """Say whether the client asks people, by results that it comes back with."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    able = ctx.session.client_capabilities
+    is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and able is not None and able.elicitation is not None
 
 
 def package_server(instructions: str, on_list: Any, on_call: Any) -> "Server[dict[str, Any]]":  # noqa: ANN401

@@ -16,9 +16,9 @@ doors refuse it alike. `tools/make_protos.py` prints this; `server.protobuf` con
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import NODEFAULT, Struct, inspect, json as msgspec_json
+from msgspec import NODEFAULT, inspect
 
 from vegakit.control import KERNEL_OPERATIONS, Operation, ReplyShape
 from vegakit.errors import BugError
@@ -108,8 +108,8 @@ Shape: TypeAlias = Single | ManyShape | MapShape | ChoiceShape
 
 class FieldShape(NamedTuple):
     """A field. `key` is its name in JSON, `attribute` in the Struct; `default` is NODEFAULT where
-    JSON must have it, or where absence itself means something. JSON may have to say null where
-    `is_none_if_absent` holds."""
+    JSON must have it, or where absence itself means something; `source` is the field of the
+    Struct. JSON may have to say null where `is_none_if_absent` holds."""
 
     name: str
     key: str
@@ -117,7 +117,7 @@ class FieldShape(NamedTuple):
     shape: Shape
     is_required: bool
     default: Any
-    comment: str
+    source: inspect.Field | None = None
     is_none_if_absent: bool = False
 
 
@@ -126,7 +126,6 @@ class ProtoMessage(NamedTuple):
     `tag` is what JSON calls the field that tells variants apart, and the word for this one."""
 
     name: str
-    comment: str
     fields: tuple[FieldShape, ...]
     cls: type | None = None
     tag: tuple[str, str] | None = None
@@ -173,25 +172,6 @@ def snake(name: str) -> str:
 def enum_name(cls: type[Enum], member: str) -> str:
     """Return a value's name, which protobuf wants to be unique in the whole package."""
     return f"{snake(cls.__name__)}_{member}".upper()
-
-
-def flat_fields(message: ProtoMessage) -> list[tuple[str, str, str, FieldShape]]:
-    """Return name, type, oneof and origin of each field that has a number."""
-    found: list[tuple[str, str, str, FieldShape]] = []
-    for field in message.fields:
-        if isinstance(field.shape, ChoiceShape):
-            found.extend((name, kind, field.name, field) for name, kind in field.shape.variants)
-        else:
-            found.append((field.name, proto_type(field.shape), "", field))
-    names = [name for name, *_ in found] + [one for _, _, one, _ in found if one]
-    twice = sorted({name for name in names if names.count(name) > 1} - _oneofs(found))
-    if twice:
-        raise BugError(f"{message.name} has two fields {twice[0]}: rename one, or a variant")
-    return found
-
-
-def _oneofs(found: list[tuple[str, str, str, FieldShape]]) -> set[str]:
-    return {one for _, _, one, _ in found if one} - {name for name, *_ in found}
 
 
 def proto_type(shape: Shape) -> str:
@@ -260,28 +240,28 @@ class _Reading:
         if name not in self._messages:
             # It is there before its fields are read: a Struct may hold itself.
             tag = (kind.tag_field or "type", str(kind.tag)) if kind.tag is not None else None
-            hints = get_type_hints(kind.cls, include_extras=True)
-            shell = ProtoMessage(
-                name, _words(kind.cls), (), kind.cls, tag, kind.forbid_unknown_fields
-            )
+            shell = ProtoMessage(name, (), kind.cls, tag, kind.forbid_unknown_fields)
             self._messages[name] = shell
-            fields = tuple(self._field(name, shell.comment, one, hints) for one in kind.fields)
+            fields = tuple(self._field(name, one) for one in kind.fields)
             self._messages[name] = shell._replace(fields=fields)
         return name
 
-    def _field(
-        self, owner: str, words: str, field: inspect.Field, hints: dict[str, Any]
-    ) -> FieldShape:
-        kind, is_nullable = _without_none(field.type)
+    def _field(self, owner: str, field: inspect.Field) -> FieldShape:
+        kind, is_nullable = without_none(field.type)
         name = snake(field.encode_name)
         shape = self._shape(kind, owner + camel(name))
         if is_nullable and isinstance(shape, ManyShape | MapShape):
             shape = MessageShape(self._box(_box_name(shape, owner + camel(name)), "items", kind))
-        default = _default(field)
         is_required, is_none = field.required and not is_nullable, field.required and is_nullable
-        comment = _comment(field, kind, words, is_nullable, "Money" in repr(hints[field.name]))
         return FieldShape(
-            name, field.encode_name, field.name, shape, is_required, default, comment, is_none
+            name=name,
+            key=field.encode_name,
+            attribute=field.name,
+            shape=shape,
+            is_required=is_required,
+            default=default_of(field),
+            source=field,
+            is_none_if_absent=is_none,
         )
 
     def _shape(self, kind: inspect.Type, context: str) -> Shape:
@@ -337,9 +317,8 @@ class _Reading:
             if name in self._classes:
                 raise BugError(f"{name} is a Struct, and what the door calls a message of its own")
             shape = self._shape(kind, name)
-            one = FieldShape(field, field, field, shape, False, NODEFAULT, "What it holds.")
-            text = "Stands for its one field, where that cannot stand by itself."
-            self._messages[name] = ProtoMessage(name, text, (one,))
+            one = FieldShape(field, field, field, shape, is_required=False, default=NODEFAULT)
+            self._messages[name] = ProtoMessage(name, (one,))
         return name
 
 
@@ -350,7 +329,8 @@ def _service_of(operation: str) -> str:
     return DEFAULT_SERVICE
 
 
-def _without_none(kind: inspect.Type) -> tuple[inspect.Type, bool]:
+def without_none(kind: inspect.Type) -> tuple[inspect.Type, bool]:
+    """Return a type without None, and whether it allows None."""
     if not isinstance(kind, inspect.UnionType):
         return kind, False
     rest = tuple(one for one in kind.types if not isinstance(one, inspect.NoneType))
@@ -364,58 +344,8 @@ def _box_name(shape: ManyShape | MapShape, otherwise: str) -> str:
     return otherwise
 
 
-def _default(field: inspect.Field) -> Any:  # noqa: ANN401  (of any type)
+def default_of(field: inspect.Field) -> Any:  # noqa: ANN401  (of any type)
+    """Return the default of a field."""
     if field.default_factory is not NODEFAULT:
         return field.default_factory()
     return field.default
-
-
-# Comments: what a docstring says of a field, and what its type does.
-
-
-def _words(cls: type) -> str:
-    return " ".join((cls.__doc__ or "").split())
-
-
-def _comment(
-    field: inspect.Field, kind: inspect.Type, words: str, is_nullable: bool, is_money: bool
-) -> str:
-    parts = re.split(r"(?<=[.;])\s+", words)
-    said = [part.rstrip(".;") for part in parts if f"`{field.encode_name}`" in part]
-    facts = [f"{one[:1].upper()}{one[1:]}." for one in said]
-    if is_money:
-        facts.append("In nano-dollars.")
-    elif field.encode_name.endswith("_ms"):
-        facts.append("In milliseconds.")
-    facts.extend(_bounds(kind))
-    facts.append(_when_absent(field, is_nullable))
-    return " ".join(fact for fact in facts if fact)
-
-
-def _bounds(kind: inspect.Type) -> list[str]:
-    match kind:
-        case inspect.StrType(min_length=least, max_length=most):
-            return _between(least, most, " characters")
-        case inspect.IntType(ge=least, le=most):
-            return _between(least, most, "")
-        case _:
-            return []
-
-
-def _between(least: int | None, most: int | None, unit: str) -> list[str]:
-    if most is None:
-        return [] if least is None else [f"At least {least}{unit}."]
-    return [f"{least} to {most}{unit}." if least is not None else f"At most {most}{unit}."]
-
-
-def _when_absent(field: inspect.Field, is_nullable: bool) -> str:
-    if field.required:
-        return "May be absent." if is_nullable else "Required."
-    default = _default(field)
-    if default is NODEFAULT:
-        return "Left as it is if absent."
-    if default is None:
-        return "Absent if there is none."
-    if isinstance(default, Struct):
-        return "May be absent."
-    return f"By default {msgspec_json.encode(default).decode()}."

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from vegakit.concurrency import SteadyClock, cancel_all
+from vegakit.concurrency import SteadyClock, cancel_all, end_signals
 from vegakit.errors import BusError, UserError
 from vegakit.kernel import SERVERS, Kernel
 from vegakit.ports import AgentRunner, Bus
@@ -291,14 +291,15 @@ async def _first(event: asyncio.Event, doors: Sequence["asyncio.Future[None]"]) 
 
 
 def _stop_by_signal() -> asyncio.Event:
-    """Return an event that the first signal sets; the second one ends the process at once."""
+    """Return an event that the first signal sets; the second one ends the process at once, unless a
+    terminal that closes sends it."""
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
-        if asked.is_set():
+        if asked.is_set() and number != signal.SIGHUP:
             os._exit(128 + number)
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGINT, *end_signals()):
         loop.add_signal_handler(number, on_signal, number)
     return asked

@@ -1,5 +1,4 @@
-"""Every backend agrees on these rules about documents and remembered messages; a memory for one
-process follows them.
+"""Every backend agrees on these rules about documents and remembered messages.
 
 Text is cut into words here and nowhere else, so every backend finds the same lines, and a query,
 which is only words, can hold no search syntax.
@@ -7,7 +6,7 @@ which is only words, can hold no search syntax.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 from unicodedata import normalize
@@ -94,52 +93,6 @@ def whole_turns(latest: Sequence[tuple[int, str]], limit: int) -> list[Message]:
     one more than the limit if there is one."""
     cut = {turn for turn, _ in latest[limit:]}
     return [message_of(said) for turn, said in reversed(latest[:limit]) if turn not in cut]
-
-
-class TransientMemory:
-    """Implements `ports.Memory` for one process, gone with it."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, list[tuple[int, MemoryLine]]] = {}
-        self._keys: dict[str, set[str]] = {}
-
-    async def append(
-        self, owner: str, messages: Sequence[Message], *, key: str | None = None
-    ) -> bool:
-        check_turn(owner, key)
-        lines = lines_of(owner, messages)
-        if key is not None:
-            keys = self._keys.setdefault(owner, set())
-            if key in keys:
-                return False
-            keys.add(key)
-        said = self._lines.setdefault(owner, [])
-        turn = len(said)
-        said += [(turn, line) for line in lines]
-        return True
-
-    async def load(self, owner: str, limit: int = 100) -> Sequence[Message]:
-        check_turn(owner)
-        most = bounded(limit)
-        latest = islice(self._latest(owner), most + 1)
-        return whole_turns([(turn, line.said) for turn, line in latest], most)
-
-    async def search(self, owner: str, query: str, limit: int = 10) -> Sequence[Message]:
-        check_turn(owner)
-        words = search_words(query)
-        found = (line.said for _, line in self._latest(owner) if holds(line.words, words))
-        return [message_of(said) for said in islice(found, bounded(limit))]
-
-    async def forget(self, owner: str) -> None:
-        check_turn(owner)
-        self._lines.pop(owner, None)
-        self._keys.pop(owner, None)
-
-    async def aclose(self) -> None:
-        pass
-
-    def _latest(self, owner: str) -> Iterator[tuple[int, MemoryLine]]:
-        return reversed(self._lines.get(owner, []))
 
 
 def _said(message: Message) -> str:

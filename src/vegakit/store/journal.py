@@ -23,16 +23,16 @@ from msgspec import Struct, structs
 
 from vegakit.effects import CallModel, CallTool, Effect, place_of
 from vegakit.errors import BugError, StoreError, UserError
-from vegakit.events import EffectOutcome, Refused, charged_for, is_over_budget, reopened
+from vegakit.events import EffectOutcome, Refused, is_over_budget, reopened
 from vegakit.ids import Digest, EffectKey, ProgramId
 from vegakit.money import Money
 from vegakit.ports import (
     ClaimResult,
     KeptOutcome,
     Ledger,
+    PastCall,
     PastEffect,
     RecordedOutcome,
-    ReusedRun,
     RunRecord,
     Store,
     UnfinishedEffect,
@@ -234,7 +234,9 @@ class SqlJournal(ABC, Generic[ThreadT]):
             run = from_json(RunRecord, found[0].run)
             if found[0].ended_ms is not None:
                 # It goes on: were it killed now, nobody would look for it among those that ended.
-                await self._write_run(_CHANGE_RUN, found[0]._replace(ended_ms=None))
+                run = structs.replace(run, is_given_up=False, refusal="")
+                again = found[0]._replace(ended_ms=None, run=to_json(run).decode())
+                await self._write_run(_CHANGE_RUN, again)
         else:
             await self._write_run(_BEGIN, RunRow(run.program, None, to_json(run).decode()))
         self._program = run.program
@@ -244,28 +246,17 @@ class SqlJournal(ABC, Generic[ThreadT]):
         self._files.open_spool(run.program if self.shared else "", user_seal())
         return run
 
-    async def end(self, now: int, *, is_given_up: bool = False) -> None:
+    async def end(self, now: int, *, is_given_up: bool = False, refusal: str = "") -> None:
         for row in await self._run_rows("program = ?", self._program):
             text = row.run
             if is_given_up:
-                text = to_json(structs.replace(row.record(), is_given_up=True)).decode()
+                run = structs.replace(row.record(), is_given_up=True, refusal=refusal)
+                text = to_json(run).decode()
             await self._write_run(_CHANGE_RUN, row._replace(ended_ms=now, run=text))
 
-    async def raise_budget(self, program: ProgramId, amount: Money) -> RunRecord:
-        """Raise the budget of an unfinished run, which then goes on with that much more."""
-        await self._own(program)
-        for row in await self._run_rows("program = ? AND ended_ms IS NULL", program):
-            run = from_json(RunRecord, row.run)
-            run = structs.replace(run, raised=Money(run.raised + amount))
-            await self._write_run(_CHANGE_RUN, row._replace(run=to_json(run).decode()))
-            return run
-        raise UserError(f"no run {program} in {self.place} is unfinished; start a new one")
-
-    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
-        [row] = await self._run_rows("program = ?", self._program)
-        run = structs.replace(from_json(RunRecord, row.run), reused=reused)
-        await self._write_run(_CHANGE_RUN, row._replace(run=to_json(run).decode()))
-        return run
+    def note(self, run: RunRecord) -> Awaitable[None]:
+        row = RunRow(self._program, run.ended_ms, to_json(run).decode())
+        return self._write_run(_CHANGE_RUN, row)
 
     async def past(self, program: ProgramId) -> Sequence[PastEffect]:
         """Return the effects of a run of this user."""
@@ -343,6 +334,14 @@ class SqlJournal(ABC, Generic[ThreadT]):
             recording.add_done_callback(lambda done: _succeeded(done) and spool.done(key))
         return recording
 
+    def make_place(self, key: EffectKey, length: int) -> None:
+        if self._files.spool is not None:
+            self._files.spool.make_place(key, length)
+
+    def leave_place(self, key: EffectKey) -> None:
+        if self._files.spool is not None:
+            self._files.spool.leave_place(key)
+
     def keep(self, key: EffectKey, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
         if self._files.spool is None:
             raise BugError("a journal keeps nothing before it has begun a run")
@@ -398,15 +397,17 @@ class SqlJournal(ABC, Generic[ThreadT]):
     async def cut_off(self) -> Sequence[UnfinishedEffect]:
         found = await self._effects("program = ? AND outcome IS NULL", self._program)
         return [
-            UnfinishedEffect(EffectKey(row.key), row.kind, bool(row.idempotent), not row.committed)
+            UnfinishedEffect(
+                EffectKey(row.key), row.path, row.kind, bool(row.idempotent), not row.committed
+            )
             for row in found
         ]
 
-    async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+    async def calls(self) -> Sequence[PastCall]:
         paid = "program = ? AND kind = 'CallModel' AND outcome IS NOT NULL"
         found = await self._effects(paid, self._program)
         return [
-            (EffectKey(row.key), charged_for(from_json(_OUTCOME, row.outcome or "")))
+            PastCall(EffectKey(row.key), row.path, from_json(_OUTCOME, row.outcome or ""))
             for row in found
         ]
 
@@ -423,7 +424,7 @@ class SqlJournal(ABC, Generic[ThreadT]):
     def _not_owner(self, program: ProgramId) -> StoreError:
         if self.shared:
             return StoreError(
-                f"run {program} is being carried on by another process; wait until it has "
+                f"run {program} is running in another process; wait until it has "
                 "ended, or look for it: vega ps"
             )
         return StoreError(

@@ -6,22 +6,24 @@ Every method says which rows it will touch, loads them, and lets the pure machin
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any, TypeVar
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money
+from vegakit.money import Money, Period
 from vegakit.policy import (
     LEASE_MS,
     NO_RULES,
     Admission,
     Claim,
-    Reserved,
+    Counter,
+    Deadlock,
     Scope,
     ScopeAdmission,
     ScopeRule,
     ScopeRules,
     Settlement,
+    counter_id,
 )
 from vegakit.store.ledger_rows import (
     LedgerRows,
@@ -43,6 +45,8 @@ def _same_handle(handle: LedgerRows) -> LedgerRows:
 
 class SqlLedger:
     """Implements `ports.Ledger` on a thread."""
+
+    is_personal = True
 
     def __init__(
         self,
@@ -71,43 +75,51 @@ class SqlLedger:
     ) -> ScopeAdmission:
         def decide(rows: LedgerRows) -> ScopeAdmission:
             rows.load_chain(scope_id)
-            rows.load_chain(parent)
-            rows.load_chain(rule.also)
-            return rows.budget.scopes.ensure(
+            rows.load_bounds(parent, now)
+            return rows.budget.scopes.open(
                 scope_id, rule, now, parent=parent, part=part, holder=holder
             )
 
-        return await self._do(decide, LockSet((scope_id, parent, rule.also)))
+        return await self._do(
+            decide, LockSet((scope_id, parent), numbers_at_ms=now if part else None)
+        )
 
-    async def close(self, scope_id: ScopeId, now: int) -> None:
+    async def close(self, scope_id: ScopeId) -> None:
         def decide(rows: LedgerRows) -> None:
             rows.load_chain(scope_id)
             rows.load_inside(scope_id)
-            rows.budget.scopes.close(scope_id, now)
+            rows.budget.scopes.close(scope_id)
 
         await self._do(decide, LockSet((scope_id,)))
 
-    async def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
-        def decide(rows: LedgerRows) -> ScopeAdmission:
-            rows.load_chain(scope_id)
-            return rows.budget.scopes.set_cap(scope_id, cap, now)
+    async def set_limits(self, owner: ScopeId, rules: Sequence[ScopeRule]) -> None:
+        def decide(rows: LedgerRows) -> None:
+            rows.load_limits(owner)
+            rows.budget.scopes.set_limits(owner, rules)
 
-        return await self._do(decide, LockSet((scope_id,)))
+        await self._do(decide)
 
-    async def scope(self, scope_id: ScopeId, now: int) -> Scope | None:
+    async def scope(self, scope_id: ScopeId) -> Scope | None:
         def decide(rows: LedgerRows) -> Scope | None:
             rows.load_chain(scope_id)
-            scope = rows.budget.scopes.by_id.get(scope_id)
-            if scope is not None:
-                scope.roll(now)
-            return deepcopy(scope)
+            return copy(rows.budget.scopes.by_id.get(scope_id))
 
         return await self._do(decide, LockSet((scope_id,)))
 
-    async def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
+    async def counter(self, owner: ScopeId, period: Period | None, now: int) -> Counter:
+        def decide(rows: LedgerRows) -> Counter:
+            rows.load_chain(owner)
+            rows.load_counters([counter_id(owner, period, now)])
+            return copy(rows.budget.scopes.counter(owner, period, now))
+
+        return await self._do(decide, LockSet((owner,)))
+
+    async def room(
+        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES, *, settled: bool = False
+    ) -> Money | None:
         def decide(rows: LedgerRows) -> Money | None:
-            rows.load_chain(scope_id)
-            return rows.budget.scopes.room(scope_id, now, rules)
+            rows.load_bounds(scope_id, now, rules)
+            return rows.budget.scopes.room(scope_id, now, rules, settled=settled)
 
         return await self._do(decide, LockSet((scope_id,)))
 
@@ -120,58 +132,82 @@ class SqlLedger:
         holder: HolderId,
         now: int,
         *,
-        sent: bool = False,
         lease_ms: int = LEASE_MS,
         rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Admission]:
         def decide(rows: LedgerRows) -> Admission:
             rows.load_claim(effect, attempt)
             rows.load_lease(holder)
-            rows.load_chain(scope_id)
-            verdict = rows.budget.reserve(
+            rows.load_bounds(scope_id, now, rules)
+            return rows.budget.reserve(
                 effect, attempt, scope_id, worst_case, holder, now, lease_ms, rules
             )
-            if sent and isinstance(verdict, Reserved):
-                rows.budget.mark_sent(effect, attempt)
-            return verdict
 
-        return self._do(decide, LockSet((scope_id,), (claim_id(effect, attempt),), (holder,)))
-
-    async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
-        def decide(rows: LedgerRows) -> bool:
-            rows.load_claim(effect, attempt)
-            return rows.budget.mark_sent(effect, attempt)
-
-        return await self._do(decide, _claim(effect, attempt))
+        return self._do(
+            decide,
+            LockSet(
+                scopes=(scope_id,),
+                claims=(claim_id(effect, attempt),),
+                holders=(holder,),
+                owners=(*rules,),
+                numbers_at_ms=now,
+            ),
+        )
 
     def answer(
-        self, effect: EffectKey, attempt: int, bill: Money, now: int
+        self,
+        effect: EffectKey,
+        attempt: int,
+        bill: Money,
+        now: int,
+        *,
+        rules: ScopeRules = NO_RULES,
     ) -> Awaitable[Settlement]:
         def decide(rows: LedgerRows) -> Settlement:
             rows.load_settling(effect, attempt)
-            return rows.budget.answer(effect, attempt, bill, now)
+            return rows.budget.answer(effect, attempt, bill, now, rules)
 
         return self._do(decide, _claim(effect, attempt))
 
-    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
+    def cut_off(
+        self, effect: EffectKey, attempt: int, now: int, *, rules: ScopeRules = NO_RULES
+    ) -> Awaitable[Settlement]:
         def decide(rows: LedgerRows) -> Settlement:
             rows.load_settling(effect, attempt)
-            return rows.budget.cut_off(effect, attempt, now)
+            return rows.budget.cut_off(effect, attempt, now, rules)
 
         return self._do(decide, _claim(effect, attempt))
 
-    async def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        def decide(rows: LedgerRows) -> Settlement:
-            rows.load_settling(effect, attempt)
-            return rows.budget.release(effect, attempt, now)
+    async def claims(self, effects: Sequence[EffectKey]) -> Mapping[EffectKey, tuple[Claim, ...]]:
+        return await self._do(lambda rows: rows.all_claims(effects))
 
-        return await self._do(decide, _claim(effect, attempt))
+    async def wait(
+        self,
+        effect: EffectKey,
+        scope_id: ScopeId,
+        wanted: Money,
+        inside: Sequence[EffectKey],
+        holder: HolderId,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Deadlock | None:
+        def decide(rows: LedgerRows) -> Deadlock | None:
+            rows.load_waiters(effect)
+            rows.load_attempts(inside)
+            rows.load_bounds(scope_id, now, rules)
+            return rows.budget.wait(
+                effect, scope_id, wanted, inside, holder=holder, now=now, rules=rules
+            )
 
-    async def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
-        def decide(rows: LedgerRows) -> Claim | None:
-            return copy(rows.load_claim(effect, attempt))
+        lock_set = LockSet(scopes=(scope_id,), owners=(*rules,), numbers_at_ms=now)
+        return await self._do(decide, lock_set)
 
-        return await self._do(decide, _claim(effect, attempt))
+    async def end_wait(self, effect: EffectKey) -> None:
+        def decide(rows: LedgerRows) -> None:
+            rows.load_waiters(effect)
+            rows.budget.end_wait(effect)
+
+        await self._do(decide)
 
     async def renew(self, holder: HolderId, until_ms: int) -> None:
         def decide(rows: LedgerRows) -> None:

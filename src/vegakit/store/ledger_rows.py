@@ -12,10 +12,22 @@ the rule on them, and writes what changed:
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import count, takewhile
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.policy import Budget, Claim, ClaimState, Scope, ScopeRule, SpendWindow
+from vegakit.policy import (
+    NO_RULES,
+    BlockedCall,
+    Budget,
+    Claim,
+    ClaimState,
+    Counter,
+    Limit,
+    Scope,
+    ScopeRule,
+    ScopeRules,
+)
 from vegakit.records import from_json, to_json
 from vegakit.store.seals import RowSeals
 from vegakit.store.thread import Format
@@ -25,30 +37,40 @@ from vegakit.store.thread import Format
 
 LEDGER = Format(
     "ledger",
-    3,
+    5,
     (
         """CREATE TABLE scopes (
             id TEXT PRIMARY KEY, parent TEXT, is_part INTEGER NOT NULL, rule TEXT NOT NULL,
-            cap INTEGER, is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
-            reserved INTEGER NOT NULL, held INTEGER NOT NULL, spent INTEGER NOT NULL, period TEXT,
-            alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL,
-            holder TEXT, seal BLOB NOT NULL
+            is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
+            reserved INTEGER NOT NULL, held INTEGER NOT NULL, counted_in TEXT NOT NULL,
+            children INTEGER NOT NULL, claims INTEGER NOT NULL, holder TEXT, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
         "CREATE INDEX scopes_inside ON scopes (parent)",
         "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL",
         """CREATE TABLE claims (
             id TEXT PRIMARY KEY, scope TEXT NOT NULL, holder TEXT NOT NULL,
-            amount INTEGER NOT NULL, state TEXT NOT NULL, charged INTEGER NOT NULL,
-            charged_at_ms INTEGER NOT NULL, seal BLOB NOT NULL
+            amount INTEGER NOT NULL, counted_in TEXT NOT NULL, state TEXT NOT NULL,
+            charged INTEGER NOT NULL, charged_at_ms INTEGER NOT NULL, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
-        "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
+        "CREATE INDEX live_claims ON claims (holder) WHERE state = 'sent'",
+        """CREATE TABLE counters (
+            id TEXT PRIMARY KEY, settled INTEGER NOT NULL, reserved INTEGER NOT NULL,
+            seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE limits (
+            id TEXT PRIMARY KEY, rules TEXT NOT NULL, version INTEGER NOT NULL,
+            seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
         """CREATE TABLE leases (
             id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
+        """CREATE TABLE waiters (
+            id TEXT PRIMARY KEY, waiter TEXT NOT NULL, seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
     ),
 )
-"""A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window. Each
-row carries the seal of its other columns."""
+"""A claim's id is `effect#attempt`, a waiter's its effect, a lease's its holder, a counter's its
+window and its owner, of which `counted_in` is a list. Each row is sealed."""
 
 SqlRow: TypeAlias = tuple[Any, ...]
 
@@ -68,14 +90,11 @@ def _scope_row(scope: Scope) -> SqlRow:
         scope.parent,
         scope.is_part,
         _text_of(scope.rule),
-        scope.cap,
         scope.is_open,
         scope.settled,
         scope.reserved,
         scope.held,
-        scope.spent,
-        scope.window and to_json(scope.window).decode(),
-        scope.alerted_percent,
+        to_json(scope.counted_in).decode(),
         scope.children,
         scope.claims,
         scope.holder,
@@ -83,20 +102,39 @@ def _scope_row(scope: Scope) -> SqlRow:
 
 
 def _scope_of(row: SqlRow) -> Scope:
-    parent, is_part, rule, cap, is_open, settled, reserved, held, spent, window, *counts = row
-    window = window and from_json(SpendWindow, window)
-    figures = (settled, reserved, held, spent, window, *counts)
-    return Scope(_rule_of(rule), cap, parent, bool(is_part), bool(is_open), *figures)
+    (parent, is_part, rule, is_open, settled, reserved, held, counted_in, *counts) = row
+    return Scope(
+        settled,
+        reserved,
+        rule=_rule_of(rule),
+        parent=parent,
+        is_part=bool(is_part),
+        is_open=bool(is_open),
+        held=held,
+        counted_in=from_json(list[str], counted_in),
+        children=counts[0],
+        claims=counts[1],
+        holder=counts[2],
+    )
 
 
 def _claim_row(claim: Claim) -> SqlRow:
-    state = claim.state.value
-    return claim.scope, claim.holder, claim.amount, state, claim.charged, claim.charged_at_ms
+    return (
+        claim.scope,
+        claim.holder,
+        claim.amount,
+        to_json(claim.counted_in).decode(),
+        claim.state.value,
+        claim.charged,
+        claim.charged_at_ms,
+    )
 
 
 def _claim_of(row: SqlRow) -> Claim:
-    scope, holder, amount, state, charged, charged_at_ms = row
-    return Claim(scope, holder, amount, ClaimState(state), charged, charged_at_ms)
+    scope, holder, amount, counted_in, state, *charged = row
+    return Claim(
+        scope, holder, amount, from_json(list[str], counted_in), ClaimState(state), *charged
+    )
 
 
 class SqlTable:
@@ -121,6 +159,12 @@ class SqlTable:
         self.statements = self.delete, self.insert, self.update
         self.select_one = f"{self.select}id = ?"
 
+    def begun_by(self, names: str) -> str:
+        """Return the statement for all rows whose id is one of `names` and a number behind `#`."""
+        columns = f"{self.name}.id, {', '.join(self._columns.split())}"
+        within = "id >= wanted.value || '#' AND id < wanted.value || '$'"  # "$" is next after "#"
+        return f"SELECT {columns} FROM ({names}) AS wanted CROSS JOIN {self.name} WHERE {within}"  # noqa: S608
+
     def sealed(self) -> "SqlTable":
         """Return the table of a file, where each row has its seal in the last column."""
         return SqlTable(self.name, f"{self._columns} seal", self.fixed, self.to_row, self.from_row)
@@ -128,16 +172,36 @@ class SqlTable:
 
 SCOPES = SqlTable(
     "scopes",
-    "parent is_part rule cap is_open settled reserved held spent period alerted_percent children"
-    " claims holder",
+    "parent is_part rule is_open settled reserved held counted_in children claims holder",
     2,
     _scope_row,
     _scope_of,
 )
 CLAIMS = SqlTable(
-    "claims", "scope holder amount state charged charged_at_ms", 3, _claim_row, _claim_of
+    "claims", "scope holder amount counted_in state charged charged_at_ms", 4, _claim_row, _claim_of
+)
+COUNTERS = SqlTable(
+    "counters",
+    "settled reserved",
+    0,
+    lambda counter: (counter.settled, counter.reserved),
+    lambda row: Counter(*row),
+)
+LIMITS = SqlTable(
+    "limits",
+    "rules version",
+    0,
+    lambda limit: (to_json(limit.rules).decode(), limit.version),
+    lambda row: Limit(from_json(tuple[ScopeRule, ...], row[0]), row[1]),
 )
 LEASES = SqlTable("leases", "until_ms", 0, lambda until_ms: (until_ms,), lambda row: row[0])
+WAITERS = SqlTable(
+    "waiters",
+    "waiter",
+    0,
+    lambda waiter: (to_json(waiter).decode(),),
+    lambda row: from_json(BlockedCall, row[0]),
+)
 
 
 # The rows of a ledger as a fragment of the pure machine, and back.
@@ -161,10 +225,10 @@ class _Connection(Protocol):
     def executemany(self) -> Callable[..., Any]: ...
 
 
-_OLD = "id > ? AND charged_at_ms < ? AND state NOT IN ('reserved', 'sent') ORDER BY id LIMIT ?"
+_OLD = "id > ? AND charged_at_ms < ? AND state <> 'sent' ORDER BY id LIMIT ?"
 _OLD_ONES = f"SELECT scope FROM claims WHERE {_OLD}"  # noqa: S608  (our words)
 _LEFT_BEHIND = """
-    SELECT scope FROM claims WHERE holder = ANY(?) AND state IN ('reserved', 'sent')
+    SELECT scope FROM claims WHERE holder = ANY(?) AND state = 'sent'
     UNION
     SELECT id FROM scopes WHERE holder = ANY(?) AND is_open
 """
@@ -177,12 +241,15 @@ _MOST_KEPT = 5_000
 
 class LockSet(NamedTuple):
     """Names what an operation will look at: claims, with the scopes that their money moves through;
-    scopes, with all around them, by name or as a query finds them; leases."""
+    scopes, with all around them, by name or as a query finds them; leases. A reservation counts in
+    the windows of an instant, for these owners and for owners with limits."""
 
     scopes: tuple[ScopeId | None, ...] = ()
     claims: tuple[str, ...] = ()
     holders: tuple[HolderId, ...] = ()
     query: tuple[str, tuple[object, ...]] | None = None
+    owners: tuple[ScopeId, ...] = ()
+    numbers_at_ms: int | None = None
 
 
 def locks_for_expired(ended: Mapping[HolderId, int]) -> LockSet:
@@ -219,7 +286,7 @@ class _TableRows:
         self._read: dict[str, SqlRow | None] = {}
         self._stored: dict[str, SqlRow | None] = {}
         self._touched: set[str] = set()
-        self._is_checked = seals is None or table is not SCOPES
+        self._is_checked = seals is None or table not in (SCOPES, COUNTERS)
 
     def __len__(self) -> int:
         return len(self._read)
@@ -241,8 +308,9 @@ class _TableRows:
         return self._read[id_] is not None
 
     def _check_all(self) -> None:
-        """A scope whose name is damaged is not found by it, and would begin anew with nothing
-        spent. So the first that is not there has all rows checked, once for an open file."""
+        """A scope or counter whose name is damaged is not found by it, and would begin anew with
+        nothing spent. So the first that is not there has all rows checked, once for an open
+        file."""
         assert self._seals is not None
         rows = self._execute(f"{self._table.select}1 = 1").fetchall()
         for _ in self._seals.checked(self._table.name, rows):
@@ -255,6 +323,18 @@ class _TableRows:
         self._touched.update(row[0] for row in rows)
         self.keep([row for row in rows if self._read.get(row[0]) is None])
         return [row[0] for row in rows]
+
+    def look(self, statement: str, *values: object) -> list[tuple[str, Any]]:
+        """Return the current rows by id, without a lock."""
+        self.flush()
+        rows: Iterable[SqlRow] = self._execute(statement, values).fetchall()
+        if self._seals is not None:
+            rows = self._seals.checked(self._table.name, rows)
+        return [(id_, self._table.from_row(tuple(columns))) for id_, *columns in rows]
+
+    def look_by_name(self, names: str, wanted: Iterable[str]) -> list[tuple[str, Any]]:
+        """Return all rows whose id is one of these names and a number behind `#`."""
+        return self.look(self._table.begun_by(names), to_json([*wanted]).decode())
 
     def keep(self, rows: Iterable[SqlRow], sought: Iterable[str] = ()) -> None:
         self._read.update(dict.fromkeys(sought))
@@ -299,8 +379,16 @@ class _TableRows:
                 self._execute_many(statement, rows)
 
 
+def _from_the_first(attempts: Mapping[int, Claim]) -> tuple[Claim, ...]:
+    numbers = takewhile(attempts.__contains__, count(1))
+    return tuple(attempts[number] for number in numbers)
+
+
 class LedgerRows:
-    """The rows of a ledger that an operation looks at, as a fragment of the pure machine."""
+    """The rows of a ledger that an operation looks at, as a fragment of the pure machine. `names`
+    is the statement by which this database reads a list of texts in JSON."""
+
+    names = "SELECT value FROM json_each(?)"
 
     def __init__(
         self,
@@ -314,6 +402,21 @@ class LedgerRows:
         self._scopes = _TableRows(connection, SCOPES, self.budget.scopes.by_id, suffix, seals)
         self._claims = _TableRows(connection, CLAIMS, self.budget.claims, suffix, seals)
         self._leases = _TableRows(connection, LEASES, self.budget.leases, suffix, seals)
+        scopes = self.budget.scopes
+        self._counters = _TableRows(connection, COUNTERS, scopes.counters, suffix, seals)
+        # Read without a lock: every reservation reads all limits, and few are changed; each waiter
+        # is changed by its own process, and looks again soon.
+        self._limits = _TableRows(connection, LIMITS, scopes.limits, "", seals)
+        self._waiters = _TableRows(connection, WAITERS, self.budget.waiters, "", seals)
+        self._tables = (
+            self._scopes,
+            self._counters,
+            self._claims,
+            self._leases,
+            self._limits,
+            self._waiters,
+        )
+        self._knows_limits = False
         self._execute, self._version = connection.execute, version
         self._begun: int | None = None
         self._good_for: int | None = None
@@ -321,23 +424,21 @@ class LedgerRows:
     def begin(self) -> None:
         """Inside a transaction. What an operation that failed has left is not kept either."""
         version = self._version()
-        if self._good_for != version or len(self._claims) + len(self._scopes) > _MOST_KEPT:
+        if self._good_for != version or sum(map(len, self._tables)) > _MOST_KEPT:
             self.clear()
         self._begun, self._good_for = version, None
 
     def write(self) -> None:
         """Note what the rule has changed, to be flushed."""
-        self._scopes.write()
-        self._claims.write()
-        self._leases.write()
+        for table in self._tables:
+            table.write()
         self._good_for = self._begun
 
     def flush(self) -> None:
         """Write what was noted, before the transaction ends: however often a scope was moved, it is
         one statement."""
-        self._scopes.flush()
-        self._claims.flush()
-        self._leases.flush()
+        for table in self._tables:
+            table.flush()
 
     def good(self) -> None:
         """Keep what was read since the last `clear` for this transaction: it is locked, so it is
@@ -346,17 +447,36 @@ class LedgerRows:
 
     def clear(self) -> None:
         """Write what was noted and forget what was read."""
-        self._scopes.clear()
-        self._claims.clear()
-        self._leases.clear()
+        for table in self._tables:
+            table.clear()
+        self._knows_limits = False
 
     def load_chain(self, scope_id: ScopeId | None) -> None:
-        """Load the scope and every scope around it, with those in which these count, too."""
+        """Load the scope and every scope around it, with the counters in which parts count."""
         while scope_id is not None and self._scopes.load(scope_id):
             scope = self.budget.scopes.by_id[scope_id]
-            if scope.rule.also is not None:
-                self._scopes.load(scope.rule.also)
+            self.load_counters(scope.counted_in)
             scope_id = scope.parent
+
+    def load_counters(self, names: Iterable[str]) -> None:
+        """Load these counters."""
+        for name in names:
+            self._counters.load(name)
+
+    def load_limits(self, *changing: ScopeId) -> None:
+        """Load the limits of all owners, which are few; some are to be changed."""
+        if not self._knows_limits:
+            self._limits.load_where("1 = 1")
+            self._knows_limits = True
+        for owner in changing:
+            self._limits.load(owner)
+
+    def load_bounds(self, scope_id: ScopeId | None, now: int, rules: ScopeRules = NO_RULES) -> None:
+        """Load what a reservation in a scope is held against, and counts in."""
+        self.load_chain(scope_id)
+        if scope_id is not None and scope_id in self.budget.scopes.by_id:
+            self.load_limits()
+            self.load_counters(self.budget.scopes.counted_in(scope_id, now, rules))
 
     def load_inside(self, scope_id: ScopeId) -> None:
         """Load every scope inside it."""
@@ -367,12 +487,42 @@ class LedgerRows:
     def load_claim(self, effect: EffectKey, attempt: int) -> Claim | None:
         """Load the claim of an attempt and return it; None if there is none."""
         self._claims.load(claim_id(effect, attempt))
-        return self.budget.claim(effect, attempt)
+        return self.budget.claims.get(claim_id(effect, attempt))
+
+    def all_claims(self, effects: Iterable[EffectKey]) -> dict[EffectKey, tuple[Claim, ...]]:
+        """Return the claims of all attempts at these effects, in order, without a lock."""
+        attempts_of: dict[EffectKey, dict[int, Claim]] = {}
+        for id_, claim in self._claims.look_by_name(self.names, effects):
+            effect, _, attempt = id_.rpartition("#")
+            attempts_of.setdefault(EffectKey(effect), {})[int(attempt)] = claim
+        # Of one whose first attempt is forgotten nothing is told, as of one that never was.
+        in_order = {key: _from_the_first(attempts) for key, attempts in attempts_of.items()}
+        return {key: claims for key, claims in in_order.items() if claims}
 
     def load_settling(self, effect: EffectKey, attempt: int) -> None:
         """Load the claim, and the scopes that its money moves through."""
         claim = self.load_claim(effect, attempt)
-        self.load_chain(claim and claim.scope)
+        if claim is not None:
+            self.load_chain(claim.scope)
+            self.load_counters(claim.counted_in)
+
+    def load_attempts(self, effects: Iterable[EffectKey]) -> None:
+        """Load the claims of all attempts at these effects, and the scopes that they reserve in."""
+        for effect in effects:
+            for attempt in count(1):
+                if self.load_claim(effect, attempt) is None:
+                    break
+                self.load_settling(effect, attempt)
+
+    def load_waiters(self, changing: EffectKey) -> None:
+        """Load all waiters, which are few, and the counters of the caps that they have to fit; one
+        is to be changed."""
+        self._waiters.load_where("1 = 1")
+        self._waiters.load(changing)
+        for name in {name for waiter in self.budget.waiters.values() for name in waiter.caps}:
+            self._counters.load(name)
+            if name.startswith("total "):
+                self._scopes.load(name.partition(" ")[2])
 
     def load_lease(self, holder: HolderId) -> None:
         """Load the lease of a holder."""
@@ -385,9 +535,11 @@ class LedgerRows:
 
     def load_dead(self, ended: Mapping[HolderId, int]) -> None:
         """Load these leases, and what their holders left behind."""
+        self._waiters.load_where("1 = 1")
         for holder in sorted(ended):
             self.load_lease(holder)
-            self._load_claims("holder = ? AND state IN ('reserved', 'sent')", holder)
+            for id_ in self._load_claims("holder = ? AND state = 'sent'", holder):
+                self.load_counters(self.budget.claims[id_].counted_in)
             for part in self._scopes.load_where("holder = ? AND is_open", holder):
                 self.load_chain(ScopeId(part))
                 self.load_inside(ScopeId(part))

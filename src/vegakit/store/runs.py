@@ -5,22 +5,23 @@ A place is the path of a file, or a URL whose scheme says which backend it is of
 folder beside this module and a row of the table in `registry`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from vegakit.events import EffectOutcome
+from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import ProgramId
 from vegakit.money import Money
-from vegakit.ports import Journal, Ledger, RunRecord, Store, TenantStore
+from vegakit.ports import Journal, KeptOutcome, Ledger, RunRecord, Store, TenantStore
 from vegakit.records import from_json
 from vegakit.store.journal import ForgottenRuns, outcome_of
 from vegakit.store.seals import RowSeals
 
 
 class RunSummary(Struct, frozen=True):
-    """`cut_off` are calls without an outcome: of a run that goes on, they are in flight. `lost` is
+    """`cut_off` are calls without an outcome: of a run that goes on, they are in flight. A question
+    to a person is none, and neither is a call whose answer only the spool has. `lost` is
     how much of what was spent is for calls that brought no answer: they were cut off, or timed
     out. `kept` are answers that another run bought."""
 
@@ -90,7 +91,9 @@ class RunQueries:
         self.runs = f"""
             SELECT program, ended_ms, run, seal, recorded, cut_off, spent, lost, kept
             FROM runs LEFT JOIN (
-                SELECT program, COUNT(*) - COUNT(outcome) AS cut_off,
+                SELECT program,
+                    SUM(CASE WHEN outcome IS NULL AND kind <> 'AskHuman' THEN 1 ELSE 0 END)
+                        AS cut_off,
                     SUM(CASE WHEN {text("type")} <> 'Refused' THEN 1 ELSE 0 END) AS recorded,
                     SUM(CASE kind WHEN 'CallModel' THEN {charged} END) AS spent,
                     SUM(CASE {text("type")} WHEN 'Unknown' THEN {charged} END) AS lost,
@@ -107,10 +110,25 @@ class RunQueries:
             SELECT path, kind, outcome FROM effects JOIN runs USING (program)
             WHERE program = ? AND {own}
         """  # noqa: S608
+        self._unrecorded = f"""
+            SELECT key FROM effects JOIN runs USING (program)
+            WHERE program = ? AND outcome IS NULL AND {own}
+        """  # noqa: S608
         self.ended = f"""
             SELECT program, ended_ms FROM runs
             WHERE ended_ms IS NOT NULL AND {own} ORDER BY ended_ms
         """  # noqa: S608
+
+    def unrecorded(
+        self,
+        file: Any,  # noqa: ANN401
+        spooled: Callable[[str], list[KeptOutcome]],
+        program: str,
+    ) -> list[EffectOutcome]:
+        """Return the outcomes of a run that only its spool has."""
+        keys = file.execute(self._unrecorded, (program,)).fetchall()
+        kept = (one for one in spooled(program) if (one.key,) in keys)
+        return [one.outcome for one in kept if one.program == program]
 
 
 SIZE = """
@@ -121,18 +139,23 @@ SIZE = """
 
 
 def summaries(
-    rows: Iterable[tuple[Any, ...]], seals: RowSeals, is_running: Callable[[RunRecord], bool]
+    rows: Iterable[tuple[Any, ...]],
+    seals: RowSeals,
+    is_running: Callable[[RunRecord], bool],
+    spooled: Callable[[str], Sequence[EffectOutcome]],
 ) -> list[RunSummary]:
     """Return the runs, the first first. A run tells which command is started again to resume it, so
-    it must be sealed by us."""
+    it must be sealed by us. `spooled` returns the outcomes of a run that only its spool has."""
     found: list[RunSummary] = []
     for program, ended_ms, text, seal, *figures in rows:
         [row] = seals.checked("runs", [(program, ended_ms, text, seal)])
         run = from_json(RunRecord, row[2])
         living = ended_ms is None and is_running(run)
         recorded, cut_off, spent, lost, kept = (int(figure or 0) for figure in figures)
-        money = Money(spent), Money(lost)
-        found.append(RunSummary(run, ended_ms, living, recorded, cut_off, *money, kept))
+        more = spooled(program) if cut_off and ended_ms is None and not living else ()
+        money = Money(spent + sum(map(charged_for, more))), Money(lost)
+        calls = recorded + len(more), cut_off - len(more)
+        found.append(RunSummary(run, ended_ms, living, *calls, *money, kept))
     return found
 
 

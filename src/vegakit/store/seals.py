@@ -27,7 +27,6 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _OWN = (
     os.O_RDWR
     | os.O_CREAT
-    | os.O_APPEND
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NONBLOCK", 0)  # of a named pipe somebody put there: do not wait for its end

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
+from msgspec.structs import fields
 
-from vegakit.events import CallKind, CallStatus, CallTraced
+from vegakit.events import CallKind, CallTraced
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import NANOS, Money
 from vegakit.telemetry.redaction import Redactor
@@ -139,35 +140,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class _Line(Struct, omit_defaults=True):
-    v: int
-    trace_id: TraceId
-    span_id: SpanId
-    parent_span: SpanId | None
-    kind: CallKind
-    name: str
-    agent: str
-    model: str
-    at: datetime
-    latency_ms: float
-    status: CallStatus
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Raw
-    retries: int
-    reserved_usd: Raw = _NOTHING
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    first_token_ms: float | None = None
-    finish: str = ""
-    error: str = ""
-    attributes: dict[str, Any] = {}
-    content: Any = None
-    request_id: str = ""
-    run: str = ""
-    cached: bool = False
-
-
+_REQUIRED = (
+    "v trace_id span_id parent_span kind name agent model at latency_ms status input_tokens "
+    "output_tokens cost_usd retries"
+)
+_OPTIONAL = (
+    "reserved_usd cache_read_tokens cache_write_tokens first_token_ms finish error attributes "
+    "content request_id run cached"
+)
+_OWN = {"v": int, "at": datetime, "cost_usd": Raw, "reserved_usd": Raw}
+"""Fields that a line spells otherwise than `CallTraced`. The others are the same."""
+_TYPES = {one.name: one.type for one in fields(CallTraced)} | _OWN
+_DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(CallTraced)} | {
+    "reserved_usd": _NOTHING,
+    "attributes": {},
+}
+_Line: Any = msgspec.defstruct(
+    "_Line",
+    [(name, _TYPES[name]) for name in _REQUIRED.split()]
+    + [(name, _TYPES[name], _DEFAULTS[name]) for name in _OPTIONAL.split()],
+    omit_defaults=True,
+)
 _SAME = tuple({*_Line.__struct_fields__} & {*CallTraced.__struct_fields__})
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Line)

@@ -24,9 +24,9 @@ from vegakit.effects import (
 )
 from vegakit.errors import BugError, ErrorClass
 from vegakit.events import Answered, Crashed, EffectOutcome, Failed, Refused, Unknown
-from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
+from vegakit.ids import ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.ports import ClaimResult, Journal, RunRecord, UnfinishedEffect
+from vegakit.ports import ClaimResult, Journal, PastCall, RunRecord, UnfinishedEffect
 
 JournalCheck: TypeAlias = Callable[[Journal], Awaitable[None]]
 
@@ -66,7 +66,7 @@ async def _knows_nothing_of_what_was_never_claimed(journal: Journal) -> None:
     await journal.begin(RunRecord(_FIRST, 1))
     assert await journal.find(_at(0).key) is None
     assert await journal.cut_off() == []
-    assert await journal.charges() == []
+    assert await journal.calls() == []
 
 
 async def _claims_once(journal: Journal) -> None:
@@ -217,10 +217,16 @@ async def _tells_what_was_cut_off(journal: Journal) -> None:
     await journal.claim(_at(4), 0, speculative=True)
     found = {begun.key: begun for begun in await journal.cut_off()}
     assert found == {
-        _at(0).key: UnfinishedEffect(_at(0).key, "CallModel", idempotent=False),
-        _at(1, _PAY).key: UnfinishedEffect(_at(1, _PAY).key, "CallTool", idempotent=False),
-        _at(2, _LOOK).key: UnfinishedEffect(_at(2, _LOOK).key, "CallTool", idempotent=True),
-        _at(4).key: UnfinishedEffect(_at(4).key, "CallModel", idempotent=False, speculative=True),
+        _at(0).key: UnfinishedEffect(_at(0).key, str(_at(0).path), "CallModel", idempotent=False),
+        _at(1, _PAY).key: UnfinishedEffect(
+            _at(1, _PAY).key, str(_at(1).path), "CallTool", idempotent=False
+        ),
+        _at(2, _LOOK).key: UnfinishedEffect(
+            _at(2, _LOOK).key, str(_at(2).path), "CallTool", idempotent=True
+        ),
+        _at(4).key: UnfinishedEffect(
+            _at(4).key, str(_at(4).path), "CallModel", idempotent=False, speculative=True
+        ),
     }
 
 
@@ -230,8 +236,11 @@ async def _tells_what_model_calls_came_to(journal: Journal) -> None:
     await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
     await _kept(journal, _at(2, _PAY), Answered("paid"))
     await journal.claim(_at(3), 0)
-    expected: dict[EffectKey, Money] = {_at(0).key: Money(3), _at(1).key: Money(0)}
-    assert dict(await journal.charges()) == expected
+    calls = {call.key: call for call in await journal.calls()}
+    assert calls == {
+        _at(0).key: PastCall(_at(0).key, str(_at(0).path), Answered("hi", Money(3))),
+        _at(1).key: PastCall(_at(1).key, str(_at(1).path), Refused("BudgetExceeded", "too dear")),
+    }
 
 
 async def _keeps_runs_apart(journal: Journal) -> None:
@@ -241,7 +250,7 @@ async def _keeps_runs_apart(journal: Journal) -> None:
     await journal.end(2)
     await journal.begin(RunRecord(_SECOND, 3))
     assert await journal.cut_off() == []
-    assert await journal.charges() == []
+    assert await journal.calls() == []
     assert await journal.claim(_at(0, program=_SECOND), 4) == ClaimResult()
 
 

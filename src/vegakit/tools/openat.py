@@ -150,8 +150,17 @@ def replace_file(folder: int, name: str, content: bytes, mode: int | None) -> No
 
 def write_output(path: Path, content: bytes, advice: str) -> None:
     """Write what a command made to the file that it is for, in one step. A folder that somebody
-    else made may hold a link of that name: what it leads to stays as it is. `advice` is what to
-    type if the file cannot be written."""
+    else made may hold a link of that name: what it leads to stays as it is. Nor does a link in the
+    folder where the command was typed lead it out of there. `advice` is what to type if the file
+    cannot be written."""
+    here = Path.cwd()
+    written = Path(os.path.abspath(path.parent))  # noqa: PTH100  (without `..`, and links as named)
+    leads_to = path.parent.resolve()
+    if written.is_relative_to(here) and not leads_to.is_relative_to(here):
+        raise UserError(
+            f"cannot write {path}: a link leads {path.parent} to {leads_to}; if you mean that "
+            "folder, name it itself"
+        )
     try:
         folder = os.open(path.parent, flags("O_RDONLY O_DIRECTORY O_CLOEXEC"))
         try:

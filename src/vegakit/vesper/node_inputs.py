@@ -64,7 +64,7 @@ class InputGenerator:
         # Of records a node only says what holds after: drawn are those of which it held before.
         about_records = (each for each in node.after if each.kind.startswith("constraint of "))
         self._bounds = bounds_of((*node.before, *about_records))
-        constants = [each for part in _expressions(node) for each in _constants(part)]
+        constants = [each for part in node.expressions for each in _constants(part)]
         self._texts = (*_TEXTS, *(each.value for each in constants if _is(each, TextType)))
         self._constants = [Fraction(0), Fraction(1)] + [
             Fraction(each.value, 10 ** scale_of(each))
@@ -239,16 +239,6 @@ _DRAWS: dict[type, Callable[[InputGenerator, Any, str], Value]] = {
     MapType: InputGenerator.map,
     RecordType: InputGenerator.record,
 }
-
-
-def _expressions(node: NodeProgram) -> Iterator[Expression]:
-    for clause in (*node.before, *node.after):
-        yield clause.expression
-    for step in node.steps:
-        yield from (guard.expression for guard in step.guards)
-        if step.expression is not None:
-            yield step.expression
-        yield from (part for _, part in (step.effect.arguments if step.effect else ()))
 
 
 def _constants(part: Expression) -> Iterator[Constant]:

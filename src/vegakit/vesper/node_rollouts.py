@@ -21,7 +21,7 @@ they are refused before any path is asked, and bring no evidence. After a run th
 | breaks it   | holds       | nothing is said of the candidate; a caller gets the reference's error|
 | breaks it   | breaks it   | where the candidate answered, a breach; a caller gets the reference's|
 
-The rollout has the name of the node's id, which `vega node status`, `promote` and `demote` take.
+The rollout has the name of the node's id, which `vega rollout status`, `promote` and `demote` take.
 """
 
 import asyncio

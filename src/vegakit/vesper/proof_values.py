@@ -415,14 +415,7 @@ def texts_of(node: NodeProgram, terms: Terms) -> Texts:
 
 def node_expressions(node: NodeProgram) -> Iterator[Expression]:
     """Yield all expressions of a node, and of those that it calls."""
-    for clause in (*node.before, *node.after):
-        yield clause.expression
-    for step in node.steps:
-        yield from (guard.expression for guard in step.guards)
-        if step.expression is not None:
-            yield step.expression
-        if step.effect is not None:
-            yield from (part for _, part in step.effect.arguments)
+    yield from node.expressions
     for callee in node.callees:
         yield from node_expressions(callee)
 

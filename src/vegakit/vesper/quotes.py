@@ -372,8 +372,8 @@ class VerificationWallet:
         if self._has_all or room is None or (self._scope is not None and self._share is None):
             return None
         around = (await budgets.figures(budgets.current)).rule
-        if around.cap is not None and around.window is not None:
-            return ScopeRule(Money(around.cap // _SHARED_BY), window=around.window)
+        if around.cap is not None and around.period is not None:
+            return ScopeRule(Money(around.cap // _SHARED_BY), period=around.period)
         # What they spent before is no longer left, but was a part of what they share.
         half = ScopeRule(Money(int(room) // _SHARED_BY))
         used = (await budgets.figures(budgets.across_incarnations(_SHARE, half))).used
@@ -395,7 +395,7 @@ class VerificationWallet:
         """Return what comparisons have cost."""
         if self._scope is None:
             await self.open()
-        return Dollars.of_nanos((await self._runtime.budgets.figures(self._part())).spent)
+        return Dollars.of_nanos((await self._runtime.budgets.figures(self._part())).ever)
 
     async def take(self, inputs: CallInputs, route: RolloutRoute) -> Money | None:
         """Hold what the comparison of a call may cost, and return that; None if there is not so

@@ -1,7 +1,7 @@
 """The register machine that runs compiled programs: requests out, results in (pure)."""
 
 from vegakit.vm.machine import Vm, start
-from vegakit.vm.module_facts import never_fails, on_lookahead_bug, strict_lookahead
+from vegakit.vm.module_facts import has_guards, never_fails, on_lookahead_bug, strict_lookahead
 from vegakit.vm.requests import (
     AskBudget,
     CallHost,
@@ -49,6 +49,7 @@ __all__ = [
     "VmState",
     "Watch",
     "computed",
+    "has_guards",
     "json_text",
     "never_fails",
     "on_lookahead_bug",

@@ -229,6 +229,8 @@ def end_frame(vm: TaskMachine, frame: Frame, value: Value = None, *, error: str 
     """End a call. Return the tickets of the processes that stay alive, because the result holds
     them."""
     vm.live_registers -= len(frame.registers)
+    if vm.guesses:
+        vm.cancel_guesses(frame.place)
     if frame.groups:
         vm.end_groups(frame)
     if frame.monitors:

@@ -17,6 +17,10 @@ or wasted ones, which cost money; it cannot change what the program does.
 | a pause, a question to a person or   | ends                                                      |
 | about the budget, a group, a         |                                                           |
 | monitor, the last return             |                                                           |
+| a cast of what is not known yet to   | ends                                                      |
+| one text, as `as "yes"`              |                                                           |
+| what may fail into a `catch` that    | ends                                                      |
+| asks a person                        |                                                           |
 """
 
 from collections.abc import Callable, Mapping
@@ -102,9 +106,10 @@ def value_or_raise(asked: TicketState) -> Value:
     return asked.value
 
 
-def _force(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+def _force(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
     into, of = operands
     value = frame.registers[of]
+    kind = -1
     if type(value) is Future:
         vm.go_further()
         asked = vm.main.state.asked.get(value.ticket)
@@ -114,12 +119,22 @@ def _force(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands)
             value = (
                 value_or_raise(asked) if asked is not None and asked.done else UnknownValue(0, 1)
             )
+            kind = -1 if asked is None else asked.answer
     frame.registers[into] = value
+    if type(value) is not UnknownValue:
+        return None
+    if vm.facts.rules.is_literal(kind) and not vm.passes(frame, into, kind):
+        return STOP
+    return vm.doubt(frame)
 
 
-def _send(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+def _send(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
     ticket = vm.send(frame, operands, stream=False)
+    kind = operands[3]
     frame.registers[operands[0]] = UnknownValue(0, 1) if ticket is None else Future(ticket)
+    if ticket is None and vm.facts.rules.is_literal(kind):
+        return None if vm.passes(frame, operands[0], kind) else STOP
+    return None
 
 
 def _send_stream(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -136,8 +151,8 @@ def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) 
         span = vm.ticket(frame, operands[3])
         leave_round(vm, frame, span)
         frame.spans = (*frame.spans, span)
-    frame.registers[operands[0]] = vm.host(frame, operands)
-    return None
+    value = frame.registers[operands[0]] = vm.host(frame, operands)
+    return vm.doubt(frame) if type(value) is UnknownValue else None
 
 
 def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -149,10 +164,11 @@ def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands)
     frame.registers[into] = UnknownValue(NO_BOUND, 0, known)
 
 
-def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
     """Only the program reads from a stream."""
     vm.is_clean = False
     frame.registers[operands[0]] = UnknownValue(NO_BOUND)
+    return vm.doubt(frame)
 
 
 def _passed(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -164,9 +180,17 @@ def _over(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) 
 
 
 def _return(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
-    return (
-        STOP if len(task.frames) == 1 else CALL_INSTRUCTIONS[Op.RETURN](vm, task, frame, operands)
-    )
+    if len(task.frames) == 1 or not vm.may_leave(frame):
+        return STOP
+    return CALL_INSTRUCTIONS[Op.RETURN](vm, task, frame, operands)
+
+
+def _cast(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    """A text that is not known yet is refused unless it is the one that is asked for."""
+    into, of, kind = operands
+    if type(frame.registers[of]) is UnknownValue and vm.facts.rules.is_literal(kind):
+        return None if vm.passes(frame, into, kind) else STOP
+    return DATA_INSTRUCTIONS[Op.CAST](vm, task, frame, operands)
 
 
 def _raise(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -198,7 +222,7 @@ def _library(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operand
         return DATA_INSTRUCTIONS[Op.LIBRARY](vm, task, frame, operands)
     known_length = name in _LENGTHS and type(args[0]) is not UnknownValue
     frame.registers[into] = call_pure(name, args) if known_length else unknown
-    return None
+    return None if known_length else vm.doubt(frame)
 
 
 _LENGTHS = frozenset({"len", "list::len"})
@@ -227,6 +251,7 @@ _HANDLERS: Mapping[Op, _LookaheadHandler] = (
     | {
         Op.JUMP_IF_NULL: _jump_if_null,
         Op.TEXT: _text,
+        Op.CAST: _cast,
         Op.LIBRARY: _library,
         Op.RAISE: _raise,
         Op.RETURN: _return,
@@ -257,16 +282,26 @@ _MOST_PATHS = 200
 touch, since each is compared with each."""
 
 _JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
+_NEVER_RAISE = frozenset({Op.EQ, Op.NE, Op.NOT, Op.ITEMS, Op.PAIRS})
+"""Instructions that raise nothing the checker has not excluded, whatever an unknown value is."""
 
 
 class Lookahead(TaskMachine):
     """A machine that runs a copy of a waiting task. `seen` are the speculative calls that it
     reached. `reach` is how many calls and awaited results it may pass, `farthest` behind how many
     it began the last call. `held_back` says that a call may begin later without anything that
-    happens in this task, and `is_clean` that nothing was passed over so far."""
+    happens in this task, and `is_clean` that nothing was passed over so far. `met_guard` says that
+    it met a guard that is not decided. One that `guesses` passes that guard as the program may, and
+    a call that it begins behind is a guess."""
 
     def __init__(
-        self, vm: TaskMachine, task: ProgramTask, *, begins: bool = True, reach: int = FUEL
+        self,
+        vm: TaskMachine,
+        task: ProgramTask,
+        *,
+        begins: bool = True,
+        reach: int = FUEL,
+        guesses: bool = False,
     ) -> None:
         # Copies, because the walk writes registers, opens scopes and leaves calls, and the program
         # goes on from where it waits as if none of that had been.
@@ -298,6 +333,9 @@ class Lookahead(TaskMachine):
         self._paths_met = 0
         self._is_full = False
         self._known_pending: tuple[EffectSet, list[PriorSend]] | None = None
+        self._doubtful: set[int] = set()
+        self.met_guard = False
+        self._assumes = guesses
 
     @property
     def _pending(self) -> tuple[EffectSet, list[PriorSend]]:
@@ -321,6 +359,11 @@ class Lookahead(TaskMachine):
                 older.append(_as_in_flight(asked.older, ticket))
         self._known_pending = effect_set, older
         return self._known_pending
+
+    @property
+    def _is_guess(self) -> bool:
+        """Return whether what the walk begins here depends on a guard that is not decided."""
+        return self._assumes and self.met_guard
 
     def _conflicts(self, effect_set: EffectSet) -> bool:
         """Return whether something conflicts with what comes before it and has no result."""
@@ -371,9 +414,11 @@ class Lookahead(TaskMachine):
         to its handler."""
         frame = task.frames[-1]
         op, read, written = self.facts.regions.operands(frame.function, frame.pc - 1)
-        if poisoned(read, written, frame.registers):
-            return op not in _JUMPS or self.step_over(frame)
-        return unwind(self, task, fault)
+        if not poisoned(read, written, frame.registers):
+            return unwind(self, task, fault)
+        if op in _JUMPS:
+            return self.step_over(frame)
+        return op in _NEVER_RAISE or self.doubt(frame) is None
 
     def finish(self, value: Value) -> None:
         pass
@@ -390,12 +435,51 @@ class Lookahead(TaskMachine):
     def end_tasks(self, names: list[str]) -> None:
         pass
 
+    # Failures that the walk assumes away
+
+    def doubt(self, frame: Frame) -> int | None:
+        """Note that something in this call may still fail. End the walk if a `catch` around it asks
+        a person then: nothing behind may begin before the answer."""
+        self._doubtful.add(id(frame))
+        rules = self.facts.rules
+        asks = rules.asks_on_failure(frame.function, frame.pc - 1, guards=self._is_guess)
+        self.is_clean &= not asks  # the answer will let a later walk pass this place
+        return STOP if asks else None
+
+    def may_leave(self, frame: Frame) -> bool:
+        """Return whether the walk may continue in the caller, which a late failure in this call
+        leads to."""
+        if id(frame) not in self._doubtful:
+            return True
+        self._doubtful.remove(id(frame))
+        return self.doubt(self.task.frames[-2]) is None
+
+    # Guards: failures and early returns that the author of the program wrote
+
+    def passes(self, frame: Frame, into: int, kind: int) -> bool:
+        """Return whether the walk passes a value that is refused unless it is the one text that
+        fits, as if it were that text."""
+        if passes := self.meet_guard(frame):
+            frame.registers[into] = self.facts.rules.literal(kind)
+        return passes
+
+    def meet_guard(self, frame: Frame) -> bool:
+        """Note that a guard is met which is not decided yet. Return whether the walk passes it as
+        the program may; not if a person is asked when the program does not."""
+        self.met_guard = True
+        self.is_clean = False
+        return self._assumes and self.doubt(frame) is None
+
     # Passing over
 
     def step_over(self, frame: Frame) -> bool:
         """Step to where the branches of the last instruction meet. Return False if that is unknown,
         or if a branch may end the program."""
         self.is_clean = False
+        passed = self.facts.regions.guard(frame.function, frame.pc - 1)
+        if passed >= 0 and self.meet_guard(frame):
+            frame.pc = passed
+            return True
         region = self.facts.regions.of(frame.function, frame.pc - 1)
         if region.barrier:
             return False
@@ -417,6 +501,9 @@ class Lookahead(TaskMachine):
             return True
         # The branches meet where the function ends, so the walk goes on in its caller.
         if len(self.task.frames) == 1:
+            return False
+        self._doubtful.add(id(frame))
+        if not self.may_leave(frame):
             return False
         self.task.frames.pop()
         caller = self.task.frames[-1]
@@ -460,6 +547,8 @@ class Lookahead(TaskMachine):
         )
         speculative = not self.facts.rules.why_in_order(agent) and self._in_line(agent, r[to])
         speculative &= version is not None and ticket not in self.state.given_up
+        # A guess is taken back without a trace: no process hears it, and no host is reached.
+        speculative &= not self._is_guess or (type(r[to]) is AgentRef and not effect_set.gets)
         if unknown is None and speculative and self._may_begin(effect_set, frame):
             request = send_request(self, frame, operands, ticket, stream=stream)
             asked = TicketState(
@@ -504,7 +593,8 @@ class Lookahead(TaskMachine):
             return value_or_raise(asked) if asked.done else UnknownValue(NO_BOUND)
         known = size_of(frame.registers[each] for each in args) is None
         known &= version is not None and ticket not in self.state.given_up
-        if known and only_reads(effect_set) and self._may_begin(effect_set, frame):
+        may_read = only_reads(effect_set) and not self._is_guess
+        if known and may_read and self._may_begin(effect_set, frame):
             request = host_call_request(self, frame, operands, ticket)
             asked = TicketState("host", self.task.name, of=f"{name}@{rights}", path=path)
             self._begin(ticket, request, asked)
@@ -531,9 +621,12 @@ class Lookahead(TaskMachine):
         # The program compares the digest when it gets here: a call that began under a wrong
         # assumption has another request.
         asked.speculative, asked.digest = True, request_digest(request)
+        asked.guess = self._is_guess
         self.main.ask(ticket, asked)
         older = (*self._pending[1], *self._met_older)
-        self.main.request(SpeculativeCall(request, asked.older, older, self.many))
+        self.main.request(
+            SpeculativeCall(request, asked.older, older, self.many, guess=self._is_guess)
+        )
         self.seen.add(ticket)
 
 

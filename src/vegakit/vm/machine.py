@@ -76,6 +76,8 @@ class Vm(TaskMachine):
                 self.pending.setdefault(asked.task, {})[ticket] = None
             if asked.speculative:
                 self.speculative[ticket] = None
+                if asked.guess:
+                    self.guesses[ticket] = None
         self.stirred |= dict.fromkeys(self.state.tasks)
         self.weight_bound = state.limits.weight + 1
         self._weights: dict[str, int] = {}
@@ -289,6 +291,7 @@ class Vm(TaskMachine):
         state.ready.clear()
         self.pending.clear()
         self.speculative.clear()
+        self.guesses.clear()
         self.kept_walks.clear()
         self.waiting.clear()
 
@@ -302,6 +305,8 @@ _TOO_LARGE = "the variables of the program hold more than a program may"
 # What a program does for an answer must not grow with what is left of it. Most of the rest waits
 # for answers that are not there yet, so a lookahead goes twice as far as calls were found to begin,
 # and only now and then all the way.
+#
+# Where it met a guard that is not decided, it looks a second time, past that guard.
 #
 # | a task                                      | is looked ahead from    |
 # |---------------------------------------------|-------------------------|
@@ -340,6 +345,9 @@ def run_lookahead(vm: TaskMachine) -> None:
             vm.stirred[task.name] = None
         if lookahead is not None and lookahead.is_sure:
             vm.kept_walks[task.name] = lookahead
+        if state.guesses and lookahead is not None and lookahead.met_guard:
+            # Only now: calls that the program makes in any case have the first claim.
+            _walked(vm, task, begins=True, reach=reach, guesses=True)
     least = state.reach // 2 if is_wide and state.walks > _WIDE else state.reach
     state.reach = max(_NEAR, 2 * farthest, least)
 
@@ -369,14 +377,14 @@ def _continued(vm: TaskMachine, task: ProgramTask) -> Lookahead | None:
 
 
 def _walked(
-    vm: TaskMachine, task: ProgramTask, *, begins: bool, reach: int = FUEL
+    vm: TaskMachine, task: ProgramTask, *, begins: bool, reach: int = FUEL, guesses: bool = False
 ) -> Lookahead | None:
     """Return a lookahead that has ended, None if it could not begin. An error ends only the
     lookahead: the program has not got there yet, and will raise its own errors. Calls that had
     begun by then are used or cancelled like any other."""
     lookahead: Lookahead | None = None
     with never_fails("looking ahead"):
-        lookahead = Lookahead(vm, task, begins=begins, reach=reach)
+        lookahead = Lookahead(vm, task, begins=begins, reach=reach, guesses=guesses)
         lookahead.walk()
     return lookahead
 
@@ -388,6 +396,9 @@ def cancel_unreachable(vm: TaskMachine, task: ProgramTask) -> None:
     if speculative:
         walked = _walked(vm, task, begins=False)
         seen: set[str] = set() if walked is None else walked.seen
+        if vm.guesses:
+            guessing = _walked(vm, task, begins=False, guesses=True)
+            seen.update(() if guessing is None else guessing.seen)
         vm.cancel_speculative([*_unused(vm, speculative, seen)])
 
 
@@ -412,6 +423,8 @@ def start(
     args: Sequence[Any] = (),
     limits: VmLimits = VmLimits(),  # noqa: B008  (frozen)
     window: int = 0,
+    *,
+    guesses: bool = False,
 ) -> VmState:
     """Return the state before the first instruction. `args` are JSON and must fit the
     parameters."""
@@ -430,4 +443,4 @@ def start(
         raise ContractViolated(f"{called.name}: {fault.reason}") from fault
     registers = values + [None] * (called.registers - len(values))
     main = ProgramTask(MAIN, [Frame(function, 0, registers, called.name)])
-    return VmState({MAIN: main}, [MAIN], limits, TURN, window=window)
+    return VmState({MAIN: main}, [MAIN], limits, TURN, window=window, guesses=guesses)

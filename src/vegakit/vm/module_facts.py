@@ -247,6 +247,11 @@ RawInstruction: TypeAlias = Sequence[Any]
 _ENDS = frozenset({Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END, Op.RACE_WON})
 _FORKS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.MONITOR})
 _CALLS = SENDS | {Op.HOST, Op.CALL}
+_TESTS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL})
+_FAILS = frozenset({Op.RAISE})
+_LEAVES = frozenset({Op.RAISE, Op.RETURN})
+_MOST_IN_GUARD = 64
+"""The longest code of the branch of a guard that fails or returns."""
 
 
 class Region(NamedTuple):
@@ -288,6 +293,8 @@ class Regions:
         self._found: dict[tuple[int, int], Region] = {}
         self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
         self._whole: dict[int, Region] = {}
+        self._guards: dict[tuple[int, int], int] = {}
+        self._returning: dict[int, bool] = {}
         self._quiet: dict[int, int] = {}
 
     def is_quiet(self, function: int, at: int) -> bool:
@@ -321,6 +328,74 @@ class Regions:
             region = self._region(function, inside, meets, jump=at)
             found = self._found[key] = region
         return found
+
+    def guard(self, function: int, at: int) -> int:
+        """Return the instruction that the program passes the guard to which is here; -1 if there is
+        no guard. A guard is a jump with a branch that sends nothing, and fails or returns."""
+        key = function, at
+        target = self._guards.get(key)
+        if target is None:
+            target = self._guards[key] = self._passed(function, at)
+        return target
+
+    def _passed(self, function: int, at: int) -> int:
+        code = self._functions[function].code
+        if code[at][0] not in _TESTS:
+            return -1
+        to = int(code[at][1 + Op(code[at][0]).operands.index("j")])
+        fails = self._leaves(function, at + 1, to, _FAILS)
+        else_fails = self._leaves(function, to, len(code), _FAILS)
+        if fails != else_fails:
+            return to if fails else at + 1
+        returns = not fails and self._leaves(function, at + 1, to, _LEAVES)
+        return to if returns and not self._leaves(function, to, len(code), _LEAVES) else -1
+
+    def _leaves(self, function: int, start: int, end: int, by: frozenset[Op]) -> bool:
+        """Return whether the code from `start` on is short, sends nothing, and always leaves the
+        function by these instructions before it comes to `end`."""
+        code = self._functions[function].code
+        limit = min(end, start + _MOST_IN_GUARD)
+        inside = set[int]()
+        due = [start]
+        ends = False
+        while due:
+            index = due.pop()
+            if index in inside:
+                continue
+            if not start <= index < limit:
+                return False
+            inside.add(index)
+            op = self._ended_by(function, index)
+            if op in SENDS or (op is Op.CALL and self._effects.instruction(function, index).sends):
+                return False
+            if op not in _ENDS:
+                due += _ways(code, index)
+            elif op not in by:
+                return False
+            ends |= op in _ENDS
+        return ends
+
+    def _ended_by(self, function: int, at: int) -> Op:
+        """Return the operation here; that of a call which never returns is to raise."""
+        op, *operands = self._functions[function].code[at]
+        return Op.RAISE if op == Op.CALL and not self._returns(operands[1]) else Op(op)
+
+    def _ways_from(self, function: int, at: int) -> list[int]:
+        is_end = self._ended_by(function, at) in _ENDS
+        return [] if is_end else [*_ways(self._functions[function].code, at)]
+
+    def _returns(self, function: int) -> bool:
+        """Return whether a function may return. One that calls itself is taken to."""
+        returns = self._returning.get(function)
+        if returns is None:
+            self._returning[function] = True
+            code = self._functions[function].code
+            successors = [self._ways_from(function, index) for index in range(len(code))]
+            targets = [handler.target for handler in self._functions[function].handlers]
+            inside = _between(successors, [0, *targets], -1)
+            returns = any(code[index][0] == Op.RETURN for index in inside)
+            self._returning[function] = returns
+        return returns
 
     def whole(self, number: int) -> Region:
         """Return the region of a whole function, for a call that is stepped over."""
@@ -516,6 +591,15 @@ class ModuleFacts:
         self.effects = ModuleEffects(program.module)
         self.rules = SpeculationRules(program.module, self.effects)
         self.regions = Regions(self.effects, self.rules, program.module)
+        self._functions = program.module.functions
+
+    def has_guards(self) -> bool:
+        """Return whether a failure or an early return of the author decides what follows."""
+        return any(
+            self.rules.is_guard(op, operands) or self.regions.guard(number, index) >= 0
+            for number, function in enumerate(self._functions)
+            for index, (op, *operands) in enumerate(function.code)
+        )
 
     def effects_of(self, asked: str, path: str = "") -> EffectSet:
         """Return the effect set of a request: of an agent, or of a host function with its
@@ -526,9 +610,14 @@ class ModuleFacts:
         return on_path(self.effects.host(name, int(rights)), path)
 
 
+def has_guards(module: Module) -> bool:
+    """Return whether a program has a guard: a failure or an early return that its author wrote."""
+    return facts_of(load(module)).has_guards()
+
+
 def facts_of(program: LoadedModule) -> ModuleFacts:
     """Return the facts of a module. The last few are cached."""
-    return _KNOWN.of(program)
+    return KNOWN_FACTS.of(program)
 
 
-_KNOWN = RecentCache(ModuleFacts)
+KNOWN_FACTS = RecentCache(ModuleFacts)

@@ -75,12 +75,14 @@ class PriorSend(Struct, frozen=True, omit_defaults=True):
 
 class SpeculativeCall(Struct, frozen=True, tag=True, omit_defaults=True):
     """A call that the program will make, requested before its turn. It may be declined. `mine` is
-    how a send itself is priced; `many` says that the sends before it cannot be counted."""
+    how a send itself is priced; `many` says that the sends before it cannot be counted. A `guess`
+    is made only if the program passes a guard that is not decided yet."""
 
     of: SendTo | CallHost
     mine: PriorSend | None = None
     older: tuple[PriorSend, ...] = ()
     many: bool = False
+    guess: bool = False
 
 
 class Print(Struct, frozen=True, tag=True):

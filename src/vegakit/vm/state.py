@@ -160,8 +160,8 @@ class TicketState(Struct, omit_defaults=True):
     `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the requested type;
     `orphan` marks a process that ends as soon as it has started; `of` is the agent or host
     function, and `path` the one that a file function was given. `speculative` marks a call that the
-    program has not reached yet, with the `digest` of its request; `taken` says that the error was
-    raised in the program.
+    program has not reached yet, with the `digest` of its request; a `guess` is one behind a guard
+    that was not decided when it began. `taken` says that the error was raised in the program.
     """
 
     kind: str
@@ -177,13 +177,15 @@ class TicketState(Struct, omit_defaults=True):
     older: PriorSend | None = None
     speculative: bool = False
     digest: str = ""
+    guess: bool = False
     taken: bool = False
 
 
 class VmState(Struct, omit_defaults=True):
     """The whole state. `turn` is the fuel left in the turn of the first ready task. `spawned` maps
     tickets to paths, empty while unknown; `scopes` maps each open scope to the one around it.
-    `window` is how many speculative calls are allowed, 0 for none; `walks` counts the lookaheads
+    `window` is how many speculative calls are allowed, 0 for none, and `guesses` says whether one
+    may begin behind a guard that is not decided; `walks` counts the lookaheads
     and `reach` is how far the next one goes; `lookahead_due` says that something has changed since
     the last lookahead; `agents` maps a process to its agent; `given_up` are speculative calls that
     were cancelled and are not begun speculatively again; `messages_sent` counts the messages to
@@ -202,6 +204,7 @@ class VmState(Struct, omit_defaults=True):
     weighed: int = 0
     sweep_at: int = 64
     window: int = 0
+    guesses: bool = False
     walks: int = 0
     reach: int = 0
     lookahead_due: bool = False

@@ -45,10 +45,10 @@ def request_digest(request: SendTo | CallHost) -> str:
 class TaskMachine(ABC):
     """`extra` is the fuel that an instruction costs beyond one. `pending` are the tickets without a
     result, by the task that asked; `speculative` those of calls that the program has not reached,
-    the oldest first; `waiting` the names of the tasks that wait for a key. `stirred` are tasks for
-    which something has changed since the last lookahead, `kept_walks` lookaheads that can go on
-    where they stopped. `unweighed` are tasks that ran since the state was weighed, and
-    `weight_bound` is the most that it weighs but for them."""
+    the oldest first, and `guesses` the ones behind a guard; `waiting` the names of the tasks
+    that wait for a key. `stirred` are tasks for which something has changed since the last
+    lookahead, `kept_walks` lookaheads that can go on where they stopped. `unweighed` are tasks that
+    ran since the state was weighed, and `weight_bound` is the most that it weighs but for them."""
 
     def __init__(self, program: LoadedModule, state: VmState, live_registers: int) -> None:
         self.program = program
@@ -58,6 +58,7 @@ class TaskMachine(ABC):
         self.live_registers = live_registers
         self.pending: dict[str, dict[str, None]] = {}
         self.speculative: dict[str, None] = {}
+        self.guesses: dict[str, None] = {}
         self.stirred: dict[str, None] = {}
         self.kept_walks: dict[str, TaskMachine] = {}
         self.unweighed: dict[str, None] = {}
@@ -141,11 +142,14 @@ class TaskMachine(ABC):
         self.pending.setdefault(asked.task, {})[ticket] = None
         if asked.speculative:
             self.speculative[ticket] = None
+        if asked.guess:
+            self.guesses[ticket] = None
 
     def forget_asked(self, ticket: str) -> TicketState:
         """Remove a request, whether it has a result or not, and return what was known of it."""
         asked = self.state.asked.pop(ticket)
         self.pending.get(asked.task, {}).pop(ticket, None)
+        self.guesses.pop(ticket, None)
         if self.speculative.pop(ticket, "") is None:
             self.kept_walks.clear()  # what follows it may not be as they thought
         return asked
@@ -167,7 +171,9 @@ class TaskMachine(ABC):
         asked = self.state.asked[ticket]
         if asked.digest == request_digest(request) and asked.task == task.name:
             asked.speculative, asked.digest = False, ""
+            asked.guess = False
             del self.speculative[ticket]
+            self.guesses.pop(ticket, None)
             self._order_last(ticket, asked)
             self.request(
                 request if self.withdraw_request(ticket) else SpeculativeCallUsed(ticket, request)
@@ -210,6 +216,13 @@ class TaskMachine(ABC):
             if not self.withdraw_request(ticket):
                 state.given_up[ticket] = None
                 self.request(CancelRequest(ticket))
+
+    def cancel_guesses(self, place: str) -> None:
+        """Cancel the guesses of a function that has returned: the program comes to none."""
+        prefixes = f"{place}:", f"{place}/"
+        tickets = [ticket for ticket in self.guesses if ticket.startswith(prefixes)]
+        if tickets:
+            self.cancel_speculative(tickets)
 
     def wait(self, task: ProgramTask, frame: Frame, key: str) -> int:
         """Suspend the task, and run its instruction again when `key` is woken."""

@@ -27,7 +27,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass
-from vegakit.wires.sse import EventDecoder, ServerSentEvent
+from vegakit.wires.sse import EventReader, ServerSentEvent
 from vegakit.wires.wire import (
     ABSENT,
     UNREADABLE,
@@ -291,41 +291,28 @@ def _read_event(data: bytes) -> _Event:
         return _Event()
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Implements `AnswerReader`. An event completes one chunk at most."""
 
     __slots__ = (
         "_blocks",
         "_calls",
         "_carrier",
-        "_events",
         "_is_billed",
         "_is_open",
         "_said",
         "_usage",
-        "ended",
-        "failure",
     )
 
     def __init__(self, carrier: str | None) -> None:
-        self.ended = False
-        self.failure: WireFailure | None = None
+        super().__init__()
         self._carrier = carrier
-        self._events = EventDecoder()
         self._said: _Message | None = None
         self._usage: _Usage | None = None
         self._blocks: list[_OpenBlock] = []
         self._is_open = False
         self._is_billed = False
         self._calls = 0
-
-    def feed(self, received: bytes) -> list[ModelChunk]:
-        """Return the pieces that these bytes complete."""
-        return self._heard(self._events.feed(received))
-
-    def close(self) -> list[ModelChunk]:
-        """Return the pieces that the end of the body completes."""
-        return self._heard(self._events.close())
 
     def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         chunks: list[ModelChunk] = []
@@ -362,9 +349,9 @@ class StreamReader:
                 self._on_end(event)
             case "message_stop":
                 self._begun()
-                self.ended = True
+                self._end()
             case "error":
-                self.failure = _failure_in_stream(data)
+                self._fail(_failure_in_stream(data))
             case _:
                 pass
         return None

@@ -50,7 +50,7 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass
 from vegakit.records import to_json
-from vegakit.wires.sse import EventDecoder, ServerSentEvent
+from vegakit.wires.sse import EventReader, ServerSentEvent
 from vegakit.wires.wire import (
     ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
@@ -381,14 +381,12 @@ class _Parts:
         return AssistantMessage(tuple(self._parts), model, opaque)
 
 
-class _Reader:
+class _Reader(EventReader):
     """Reads an answer, event by event."""
 
     def __init__(self, service: str, output: str | None) -> None:
-        self.ended = False
-        self.failure: WireFailure | None = None
+        super().__init__()
         self._service = service
-        self._events = EventDecoder()
         self._parts = _Parts(service, output)
         self._counts: dict[str, int] = dict.fromkeys(_Counts.__struct_fields__, 0)
         self._counted = False
@@ -397,26 +395,19 @@ class _Reader:
         self._model = ""
         self._id = ""
 
-    def feed(self, received: bytes) -> list[ModelChunk]:
-        """Return the pieces that these bytes complete."""
-        return self._heard(self._events.feed(received))
-
-    def close(self) -> list[ModelChunk]:
-        """Return the pieces that the end of the body completes."""
-        return self._heard(self._events.close())
-
     def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         return [chunk for event in events for chunk in self.add(_read(event.data))]
 
     def add(self, said: _Answer) -> Iterator[ModelChunk]:
         """Take up an event, or a whole answer."""
         if said.error is not None:
-            self.failure = _failure(said.error.code or 500, said.error)
+            self._fail(_failure(said.error.code or 500, said.error))
             return
         self._model = self._model or said.model_version
         self._id = self._id or said.response_id
         if ending := _ending(said):
-            self._ending, self.ended = ending, True
+            self._ending = ending
+            self._end()
         if bytes(said.usage_metadata) not in ABSENT:
             self._count(read_usage(_read_counts, said.usage_metadata))
         ours = _ours(said)

@@ -45,7 +45,7 @@ from vegakit.wires.openai_common import (
     written_result,
 )
 from vegakit.wires.openai_schemas import sent_schema
-from vegakit.wires.sse import EventDecoder, ServerSentEvent
+from vegakit.wires.sse import EventReader, ServerSentEvent
 from vegakit.wires.think_tags import TagSplitter, tagged
 from vegakit.wires.wire import (
     ABSENT,
@@ -53,7 +53,6 @@ from vegakit.wires.wire import (
     AskForm,
     ModelFeatures,
     Wire,
-    WireFailure,
     bounded_arguments,
     failed,
     finished,
@@ -485,26 +484,21 @@ def _usage(said: Raw) -> Usage | None:
     )
 
 
-class _ChatReader:
+class _ChatReader(EventReader):
     """Implements `AnswerReader`."""
 
-    __slots__ = ("_events", "_gathered", "ended", "failure")
+    __slots__ = ("_gathered",)
 
     def __init__(self, answer_tool: str | None) -> None:
-        self.ended = False
-        self.failure: WireFailure | None = None
-        self._events = EventDecoder()
+        super().__init__()
         self._gathered = _Gathered(answer_tool)
-
-    def feed(self, received: bytes) -> list[ModelChunk]:
-        """Return the pieces that these bytes complete."""
-        return self._heard(self._events.feed(received))
 
     def close(self) -> list[ModelChunk]:
         """Return the pieces that the end of the body completes. Some servers send no word of the
         end after it."""
-        chunks = self._heard(self._events.close())
-        self.ended = self.ended or self._gathered.has_reason
+        chunks = super().close()
+        if self._gathered.has_reason:
+            self._end()
         return chunks
 
     def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
@@ -513,7 +507,7 @@ class _ChatReader:
             if self.ended or self.failure:
                 break
             if data.startswith(b"[DONE]"):
-                self.ended = True
+                self._end()
             elif data:
                 self._on_event(name, data, chunks)
         return chunks
@@ -526,7 +520,7 @@ class _ChatReader:
         said = _read(data)
         error = bytes(said.error)
         if name == b"error" or error not in ABSENT:
-            self.failure = failure_inside(data if error in ABSENT else error)
+            self._fail(failure_inside(data if error in ABSENT else error))
             return
         self._gathered.add_body(said)
         choice = _ours(said.choices)

@@ -44,14 +44,13 @@ from vegakit.wires.openai_common import (
     written_result,
 )
 from vegakit.wires.openai_schemas import sent_schema
-from vegakit.wires.sse import EventDecoder, ServerSentEvent
+from vegakit.wires.sse import EventReader, ServerSentEvent
 from vegakit.wires.wire import (
     ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
     ModelFeatures,
     Wire,
-    WireFailure,
     failed,
     finished,
     output_tool,
@@ -429,37 +428,24 @@ class _OpenItem(Struct):
 _read_event = msgspec.json.Decoder(_Event).decode
 
 
-class _ResponsesReader:
+class _ResponsesReader(EventReader):
     """Implements `AnswerReader`."""
 
     __slots__ = (
         "_answer_tool",
         "_begun",
         "_calls",
-        "_events",
         "_open",
         "_response",
-        "ended",
-        "failure",
     )
 
     def __init__(self, answer_tool: str | None) -> None:
-        self.ended = False
-        self.failure: WireFailure | None = None
+        super().__init__()
         self._answer_tool = answer_tool
-        self._events = EventDecoder()
         self._response: _Response | None = None
         self._begun: list[_OpenItem] = []
         self._open: dict[object, _OpenItem] = {}
         self._calls = 0
-
-    def feed(self, received: bytes) -> list[ModelChunk]:
-        """Return the pieces that these bytes complete."""
-        return self._heard(self._events.feed(received))
-
-    def close(self) -> list[ModelChunk]:
-        """Return the pieces that the end of the body completes."""
-        return self._heard(self._events.close())
 
     def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         chunks: list[ModelChunk] = []
@@ -542,16 +528,17 @@ class _ResponsesReader:
         return self._open.get(_place(event, item))
 
     def on_end(self, event: _Event, _: list[ModelChunk]) -> None:
-        self._response, self.ended = _read_response(event.response), True
+        self._response = _read_response(event.response)
+        self._end()
 
     def on_failed(self, event: _Event, _: list[ModelChunk]) -> None:
-        self.failure = failure_inside(bytes(_read_response(event.response).error))
+        self._fail(failure_inside(bytes(_read_response(event.response).error)))
 
     def _on_error(self, event: _Event, data: bytes) -> None:
         """The fields of an error stand in the event, or in an object inside it."""
         inner = bytes(event.error)
         if event.type or inner not in ABSENT:
-            self.failure = failure_inside(data if inner in ABSENT else inner)
+            self._fail(failure_inside(data if inner in ABSENT else inner))
 
 
 def _place(event: _Event, item: _Item | None) -> object:

@@ -7,9 +7,12 @@ event would be lost though it was paid for. UTF-8 is decoded by whoever reads
 the JSON, so a cut inside a character does no harm.
 """
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+from vegakit.conversation import ModelChunk
 from vegakit.records import to_json
+from vegakit.wires.wire import WireFailure
 
 _LONGEST_LINE = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -71,6 +74,37 @@ class EventDecoder:
             self._data.append(value.removeprefix(b" "))
         elif field == b"event":
             self._name = value.removeprefix(b" ")
+
+
+class EventReader(ABC):
+    """The part of `AnswerReader` that formats of server-sent events share."""
+
+    __slots__ = ("_events", "ended", "failure")
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.failure: WireFailure | None = None
+        self._events = EventDecoder()
+
+    def feed(self, received: bytes) -> list[ModelChunk]:
+        """Return the pieces that these bytes complete."""
+        return self._heard(self._events.feed(received))
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes."""
+        return self._heard(self._events.close())
+
+    def _end(self) -> None:
+        """Note that all of the answer is there."""
+        self.ended = True
+
+    def _fail(self, failure: WireFailure) -> None:
+        """Keep an error that came inside the stream."""
+        self.failure = failure
+
+    @abstractmethod
+    def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
+        """Return the pieces that these events complete."""
 
 
 def write_event(content: object, name: str = "") -> bytes:

@@ -15,7 +15,7 @@ from vegakit.cli.terminal.reducer import on_event
 from vegakit.cli.terminal.state import EndItem, MoneyView, ViewState
 from vegakit.money import NANOS, dollars
 from vegakit.sage import EndReason, SageCost, SageEnd, SageSession, SageTurn
-from vegakit.testing.provider import Break, DropConnection, ProviderReply
+from vegakit.testing import Break, DropConnection, ProviderReply
 
 
 def a_session(budget: float = 10.0) -> ViewState:

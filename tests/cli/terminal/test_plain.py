@@ -19,7 +19,7 @@ from vegakit.cli.terminal.approvals import MINUS
 from vegakit.cli.terminal.commands import COMMANDS
 from vegakit.cli.terminal.plain import PlainFace
 from vegakit.cli.terminal.state import ApprovalState
-from vegakit.testing.provider import Break, Hang, ProviderReply
+from vegakit.testing import Break, Hang, ProviderReply
 
 EDIT = ("edit", {"path": "a.py", "old": "x = 1", "new": "x = 2"})
 ASKED = "answer y, a, n, e or ?: "

@@ -33,7 +33,7 @@ from vegakit.cli.terminal.state import (
     TurnState,
 )
 from vegakit.sage import EndReason, SageCost
-from vegakit.testing.provider import Break, Hang, ProviderReply
+from vegakit.testing import Break, Hang, ProviderReply
 
 EDIT = ("edit", {"path": "a.py", "old": "x = 1", "new": "x = 2"})
 

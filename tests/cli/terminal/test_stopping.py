@@ -22,7 +22,7 @@ from vegakit.policy import (
 )
 from vegakit.policy.approvals import _refused  # pyright: ignore[reportPrivateUsage]
 from vegakit.sage import EndReason
-from vegakit.testing.provider import Break, Hang, ProviderReply
+from vegakit.testing import Break, Hang, ProviderReply
 
 STUCK = ProviderReply("one two three", breaks=Break(2, Hang()))
 

@@ -27,7 +27,7 @@ from vegakit.sage import (
     SageTurn,
     SageWaiting,
 )
-from vegakit.testing.provider import Hang
+from vegakit.testing import Hang
 
 
 def drawn(state: ViewState, now: int, width: int = 80) -> str:

@@ -15,7 +15,7 @@ from vegakit.cli.terminal.reducer import on_event, on_key, on_submit
 from vegakit.cli.terminal.state import ChatItem, ToolItem, TypedPrompt
 from vegakit.cli.terminal.words import next_step, on_screen
 from vegakit.sage import EndReason, SageEnd, SageToolBegan, SageToolEnded
-from vegakit.testing.provider import Break, Hang, ProviderReply
+from vegakit.testing import Break, Hang, ProviderReply
 
 STUCK = ProviderReply("one two three", breaks=Break(2, Hang()))
 

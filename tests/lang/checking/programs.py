@@ -1,10 +1,7 @@
 """Checking small programs in tests."""
 
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.diagnostics import Diagnostic
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Checked, Diagnostic, check_program, type_label
 from vegakit.lang.syntax.tree import Let
-from vegakit.lang.types import type_label
 
 DECLARED = """
 type Severity = "low" | "high"

@@ -3,21 +3,21 @@
 from random import Random
 from typing import Any
 
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.library import LIBRARY
-from vegakit.lang.types import (
+from vegakit.lang import (
+    LIBRARY,
+    Checked,
     ChoiceOf,
     FutureOf,
     ListOf,
     MapOf,
+    Module,
     OptionalOf,
     Plain,
     ProcessOf,
     RecordOf,
     StreamOf,
     Type,
+    compile_program,
 )
 from vegakit.vm import (
     AskBudget,

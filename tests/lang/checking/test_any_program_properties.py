@@ -10,8 +10,7 @@ from tests.lang.checking.programs import in_function
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.test_narrowing import ALLOWED
 from tests.lang.checking.walking import expressions, is_open
-from vegakit.lang.diagnostics import Diagnostic
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Diagnostic, check_program
 from vegakit.lang.syntax.tree import Call
 
 SEEDS = st.integers(min_value=0, max_value=2**48)

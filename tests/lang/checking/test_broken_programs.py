@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.diagnostics import render
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, render
 
 FOLDER = Path(__file__).parent.parent / "broken" / "checked"
 PROGRAMS = sorted(FOLDER.glob("*.vega"))

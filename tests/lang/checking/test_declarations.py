@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lang.checking.programs import DECLARED, checked, errors, warnings
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program
 
 FOUND = [
     ("type A { b: B } type B { n: int }", []),

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cost import is_even, ratio
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program
 
 PART = """
 type Finding%d { file: str  severity: "low" | "high"  note: str? }

@@ -16,10 +16,9 @@ from tests.lang.checking.running import is_of, run
 from tests.lang.checking.test_any_program_properties import SEEDS, nearly_right
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.test_narrowing import ALLOWED
+from vegakit.lang import FLOAT, INT, Checked
 from vegakit.lang.check import operators
 from vegakit.lang.check.context import VariableScopes
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.types import FLOAT, INT
 from vegakit.vm import Status
 
 FAULTS = frozenset(

@@ -7,10 +7,9 @@ import pytest
 from tests.lang.checking.programs import checked, in_function
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.walking import expressions, is_open, nodes
-from vegakit.lang.check.symbols import Callee, CalleeKind, Checked, NameKind
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Checked, check_program, type_label
+from vegakit.lang.check.symbols import Callee, CalleeKind, NameKind
 from vegakit.lang.syntax.tree import AgentDecl, Ask, Call, FnDecl, Name, Spawn, ToolRef, Whole
-from vegakit.lang.types import type_label
 
 EXAMPLES = Path(__file__).parent.parent / "data"
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import get_args
 
+from vegakit.lang import Type
 from vegakit.lang.syntax.tree import Assign, Call, Expr, ExprStmt, Let, Node, Return
-from vegakit.lang.types import Type
 
 EXPRESSIONS = get_args(Expr)
 

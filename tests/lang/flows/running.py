@@ -6,14 +6,12 @@ from pathlib import Path
 from random import Random
 
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.money import dollars
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 TAG = re.compile(r"<(\d+)>")
 WINDOW = 1_000

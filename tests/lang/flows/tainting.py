@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
+from vegakit.lang import parse
 from vegakit.lang.syntax import tree as t
-from vegakit.lang.syntax.parser import parse
 
 ANSWERS = ("yes", "no", "stop", "perhaps", "")
 MOST_STEPS = 2_000

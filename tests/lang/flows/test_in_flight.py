@@ -10,12 +10,9 @@ import pytest
 
 from tests.lang.flows.mixing import FUNCTIONS, Mixer
 from tests.lang.flows.running import TAG, WINDOW, ran
-from vegakit.lang.analysis.dataflow import DataflowGraph
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang import DataflowGraph, SpeculationRules, check_program, dataflow_of
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder, HoldKind
 from vegakit.lang.analysis.dataflow_walk import DataflowWalk
-from vegakit.lang.analysis.speculation import SpeculationRules
-from vegakit.lang.frontends import check_program
 from vegakit.vm import machine
 
 PROGRAMS = int(os.environ.get("VEGA_FLOWS", "100"))

@@ -7,9 +7,8 @@ import pytest
 
 from tests.lang.flows.tainting import Run
 from tests.lang.flows.writing import Writer
+from vegakit.lang import DataflowGraph, LinkKind, check_program, dataflow_of
 from vegakit.lang.analysis import dataflow_expressions as expressions, dataflow_walk as values
-from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.analysis.dataflow_walk import (
     NO_DEPENDENCIES,
     DataflowScopes,
@@ -17,7 +16,6 @@ from vegakit.lang.analysis.dataflow_walk import (
     Place,
     Provenance,
 )
-from vegakit.lang.frontends import check_program
 from vegakit.lang.syntax.tree import Text
 
 PROGRAMS = int(os.environ.get("VEGA_FLOWS", "100"))

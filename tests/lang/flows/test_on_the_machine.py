@@ -9,10 +9,8 @@ import pytest
 
 from tests.lang.flows.running import WINDOW, ran
 from tests.lang.flows.writing import Writer
-from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang import DataflowGraph, LinkKind, check_program, dataflow_of
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder
-from vegakit.lang.frontends import check_program
 
 PROGRAMS = 100
 BLOCKS = ("if", "for", "attempt", "build", "at_once")

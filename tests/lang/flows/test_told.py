@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from vegakit.cli.drawing.text import as_dot, render_flows
-from vegakit.lang.analysis import dataflow_steps as noting
-from vegakit.lang.analysis.dataflow import (
+from vegakit.lang import (
     DataflowLink,
     DataflowStep,
     LinkKind,
     ShownStep,
     StepKind,
-    ordered,
+    check_program,
+    dataflow_of,
     shown_steps,
 )
-from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis import dataflow_steps as noting
+from vegakit.lang.analysis.dataflow import ordered
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder, StepAction
 from vegakit.lang.analysis.dataflow_walk import DataflowWalk
-from vegakit.lang.frontends import check_program
-from vegakit.testing.programs import run_test
+from vegakit.testing import run_test
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.vega"))
 TIMED = [path for path in PROGRAMS if "// expect time:" in path.read_text()]

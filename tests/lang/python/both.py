@@ -13,13 +13,11 @@ from pydantic import BaseModel
 
 from vegakit.conversation import ModelRequest, Text
 from vegakit.errors import AgentFailed, VegaError, error_name
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.program import Bounds, Printed
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 from vegakit.vm import restored, text_of
 
 __all__ = ["Run", "by_python", "by_vega", "refused_by"]

@@ -4,12 +4,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from vegakit.lang import FLOAT, INT, Type
 from vegakit.lang.check import operators as types_of_operators
 from vegakit.lang.check.context import BodyCheck
 from vegakit.lang.python import checker as demands, lowering as functions, operators
 from vegakit.lang.python.context import expression
 from vegakit.lang.syntax.tree import Binary, Whole
-from vegakit.lang.types import FLOAT, INT, Type
 from vegakit.vm import stdlib
 from vegakit.vm.operators import cut
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.cost import is_even
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program
 
 PYTHON = Path(__file__).parents[2] / "language_python"
 FILES = sorted(PYTHON.rglob("*.py"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.cli.main import COMMANDS
+from vegakit.cli import COMMANDS
 
 PROGRAM = """from vegakit import Agent, program
 

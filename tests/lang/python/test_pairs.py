@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
-from vegakit.lang.analysis.quotes import quote
-from vegakit.lang.codegen.bytecode import AgentSpec
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import PythonProgram
-from vegakit.sdk.sources import check_source
-from vegakit.testing.programs import ProgramTestResult, run_test
+from vegakit.lang import AgentSpec, ModelTerms, Quote, quote
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import PythonProgram, check_source
+from vegakit.testing import ProgramTestResult, run_test
 
 TESTS = Path(__file__).parents[2]
 PYTHON, VEGA = TESTS / "language_python", TESTS / "language"

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.frontends import check_program
-from vegakit.lang.python.printer_program import to_python, to_vega
-from vegakit.testing.programs import run_test
+from vegakit.lang import check_program, to_python, to_vega
+from vegakit.testing import run_test
 
 PYTHON = Path(__file__).parents[2] / "language_python"
 SOME = sorted(PYTHON.rglob("*.py"))[::6]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang.diagnostics import Diagnostic, render
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Diagnostic, check_program, render
 
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(FOLDER.glob("*.py"))

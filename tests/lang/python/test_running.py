@@ -9,7 +9,7 @@ import pytest
 
 from vegakit import Agent, load, parallel, program, session, spawn, vega
 from vegakit.errors import UserError
-from vegakit.sdk.programs import ProgramRefused, PythonProgram, interop_at
+from vegakit.sdk import ProgramRefused, PythonProgram, interop_at
 
 PROGRAM = '''"""Count words."""
 

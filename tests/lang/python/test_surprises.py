@@ -1,7 +1,6 @@
 """What Python people expect of a program: told in their words, or done as Python does it."""
 
-from vegakit.lang.diagnostics import Diagnostic
-from vegakit.lang.frontends import check_program
+from vegakit.lang import Diagnostic, check_program
 
 HEAD = """
 from pydantic import BaseModel

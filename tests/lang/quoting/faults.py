@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from vegakit.lang import CostBound
 from vegakit.lang.analysis import (
     cost_bounds as pots,
     cost_bounds as spending,
@@ -17,7 +18,7 @@ from vegakit.lang.analysis import (
     cost_walk as walking,
     quotes as program,
 )
-from vegakit.lang.analysis.cost_bounds import NONE, CallCost, CostBound, SpendingBound, times
+from vegakit.lang.analysis.cost_bounds import NONE, CallCost, SpendingBound, times
 from vegakit.lang.syntax.tree import Ask
 from vegakit.program import paid_repeats
 

@@ -15,23 +15,25 @@ from msgspec.structs import replace
 from tests.lang.quoting.spite import KINDS, Spite, Temper
 from tests.lang.quoting.writing import FLAGS
 from vegakit.errors import VegaError
-from vegakit.host.limiter import LimiterRules
-from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
-from vegakit.lang.analysis.cost_statements import KnownRun
-from vegakit.lang.analysis.quotes import quote, sends_of
-from vegakit.lang.check.symbols import Checked
-from vegakit.lang.codegen.bytecode import Module
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.host import LimiterRules
+from vegakit.lang import (
+    Checked,
+    KnownRun,
+    ModelTerms,
+    Module,
+    Quote,
+    check_program,
+    compile_program,
+    quote,
+    sends_of,
+)
 from vegakit.money import Money, dollars
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
 from vegakit.ports import RunQuote, tokenizer_of
 from vegakit.prices import PAID_REPEATS
 from vegakit.program import Action, Event
-from vegakit.sdk.known_world import ProjectWorld
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.sdk import ProjectWorld, Runtime, VegaProgram
+from vegakit.testing import VirtualClock, run_virtual
 
 _PATIENT = LimiterRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
 """A provider is not left alone, however often it fails."""

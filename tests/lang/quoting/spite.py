@@ -23,9 +23,9 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
 from vegakit.lang.analysis.cost_sends import ANSWER_BYTES
-from vegakit.ports.execution import Clock
+from vegakit.ports import Clock
 from vegakit.prices import bill, worst_case
-from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
+from vegakit.providers import SCRIPTED_PRICE, ScriptedModel
 from vegakit.records import to_json
 
 WINDOW = 600

@@ -5,8 +5,8 @@ import pytest
 from tests.lang.quoting.faults import ALWAYS_THE_MOST, ONE_BRANCH_FOR_BOTH
 from tests.lang.quoting.running import at_its_worst, checked_of, quoted
 from tests.lang.quoting.spite import Spite
+from vegakit.lang import Quote
 from vegakit.lang.analysis.cost_bounds import CallCost
-from vegakit.lang.analysis.cost_sends import Quote
 from vegakit.money import dollars
 
 HEAD = """
@@ -208,7 +208,7 @@ def test_a_session_does_not_cap_a_process_that_has_a_wallet() -> None:
 
 
 def test_a_model_without_a_price_has_no_bound() -> None:
-    from vegakit.lang.analysis.quotes import quote
+    from vegakit.lang import quote
 
     found = quote(checked_of(HEAD + 'A <- "x"; B <- "x";'), lambda _: None)
     assert found.total is None

@@ -5,7 +5,7 @@ import pytest
 from tests.lang.quoting.running import Came, generous_run
 from tests.lang.quoting.writing import Writer
 from vegakit.money import Money, dollars
-from vegakit.program.state import Wallet
+from vegakit.program import Wallet
 from vegakit.program.wallets import Wallets
 
 SEEDS = range(40)

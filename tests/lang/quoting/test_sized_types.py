@@ -13,16 +13,12 @@ import pytest
 
 from tests.lang.quoting.running import checked_of
 from vegakit.conversation import Text, UserMessage
+from vegakit.lang import ModelTerms, Problem, Quote, compile_program, quote, schema_of, value_of
 from vegakit.lang.analysis import cost_values
-from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
-from vegakit.lang.analysis.quotes import quote
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.schemas import Problem, schema_of, value_of
 from vegakit.money import dollars
-from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import run_virtual
+from vegakit.providers import SCRIPTED_PRICE, ScriptedModel
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import run_virtual
 
 SEEDS = 60
 CHARACTERS = ["a", "ä", "€", "😀", "\x01", '"', "\\", "\n"]

@@ -12,13 +12,11 @@ import pytest
 from tests.lang.quoting.running import checked_of
 from vegakit.agent import turn
 from vegakit.conversation import AssistantMessage, ModelRequest, Text, UserMessage
+from vegakit.lang import INT, STR, AgentSpec, KnownRun, ListOf, ModelTerms, Quote, RecordOf, quote
 from vegakit.lang.analysis import cost_sends
-from vegakit.lang.analysis.cost_sends import ANSWER_BYTES, ModelTerms, Quote
-from vegakit.lang.analysis.cost_statements import KnownRun
-from vegakit.lang.analysis.quotes import quote, rounds_of
-from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.analysis.cost_sends import ANSWER_BYTES
+from vegakit.lang.analysis.quotes import rounds_of
 from vegakit.lang.schemas import problem_bytes
-from vegakit.lang.types import INT, STR, ListOf, RecordOf
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.sdk import ProjectWorld

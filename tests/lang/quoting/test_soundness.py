@@ -8,12 +8,9 @@ import pytest
 from tests.lang.quoting.faults import FAULTS, patches_of
 from tests.lang.quoting.running import at_its_worst, worst_of
 from tests.lang.quoting.writing import Writer
-from vegakit.lang.analysis.cost_sends import ModelTerms
-from vegakit.lang.analysis.quotes import quote
-from vegakit.lang.codegen.bytecode import AgentSpec
-from vegakit.lang.frontends import check_program
-from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
-from vegakit.sdk.sources import Source
+from vegakit.lang import AgentSpec, ModelTerms, check_program, quote
+from vegakit.providers import SCRIPTED_PRICE, ScriptedModel
+from vegakit.sdk import Source
 from vegakit.testing import programs
 
 PROGRAMS = int(os.environ.get("VEGA_QUOTES", "300"))

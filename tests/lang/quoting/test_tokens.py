@@ -12,10 +12,9 @@ from hypothesis import given, strategies as st
 
 from tests.lang.quoting.running import checked_of
 from vegakit.conversation import ModelRequest, Text, Tokenizer, UserMessage
-from vegakit.lang.analysis.cost_sends import ModelTerms, size_of_answer
+from vegakit.lang import AgentSpec, ModelTerms, quote
+from vegakit.lang.analysis.cost_sends import size_of_answer
 from vegakit.lang.analysis.cost_values import tokens_anywhere
-from vegakit.lang.analysis.quotes import quote
-from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers.known.openai import PROVIDER

@@ -11,7 +11,7 @@ from tests.lang.quoting.test_sizes import HEAD, size
 from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.lang import compile_program
 from vegakit.lang.analysis.cost_sends import ANSWER_BYTES
-from vegakit.providers.scripted import ScriptedModel, ScriptedReply
+from vegakit.providers import ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime, VegaProgram
 
 PROGRAMS = 60

@@ -1,7 +1,7 @@
 """What functions, tools and agents may touch, directly and through each other."""
 
-from vegakit.lang.analysis.effects import EffectClass, EffectSet, conflict, effects_of, manifest_of
-from vegakit.lang.frontends import check_program
+from vegakit.lang import EffectClass, EffectSet, check_program, conflict, manifest_of
+from vegakit.lang.analysis.effects import effects_of
 
 PROGRAM = """
 program may [fs::read, fs::write] allowed_paths ["src/**"]

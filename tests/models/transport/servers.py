@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.patience import run_skipping, skip
-from vegakit.providers.answer import BrokenError, Deadlines, HttpAnswer, RequestStage
-from vegakit.providers.transport import ConnectionPool
+from vegakit.providers import BrokenError, ConnectionPool, Deadlines, HttpAnswer
+from vegakit.providers.answer import RequestStage
 
 HEADERS = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 BODY = b'{"ask": "what"}'

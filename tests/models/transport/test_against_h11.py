@@ -16,7 +16,7 @@ import h11
 import pytest
 
 from tests.models.transport.servers import PATIENT
-from vegakit.providers.answer import BrokenError
+from vegakit.providers import BrokenError
 from vegakit.providers.connection import Connection
 
 COUNT = 5000

@@ -19,8 +19,7 @@ from tests.models.transport.servers import (
     talk,
 )
 from tests.patience import run_skipping, skip, turns, until
-from vegakit.providers.answer import HttpAnswer
-from vegakit.providers.transport import ConnectionPool
+from vegakit.providers import ConnectionPool, HttpAnswer
 
 
 def _saying(*parts: bytes):

@@ -20,8 +20,8 @@ from tests.models.transport.servers import (
     stream,
 )
 from tests.patience import run_skipping, skip, turns
-from vegakit.providers.answer import LARGEST_BODY, BrokenError, Deadlines, RequestStage
-from vegakit.providers.transport import ConnectionPool
+from vegakit.providers import BrokenError, ConnectionPool, Deadlines
+from vegakit.providers.answer import LARGEST_BODY, RequestStage
 
 MEANT_S, LATER_S = 40.0, 6_000.0
 """The deadline that is meant, which is reached by skipping, and all others, which nothing reaches

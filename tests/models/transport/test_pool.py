@@ -22,10 +22,9 @@ from tests.models.transport.servers import (
     stream,
 )
 from tests.patience import PATIENCE_S, run_skipping, skip, turns, until
-from vegakit.providers import transport
-from vegakit.providers.answer import BrokenError, HttpAnswer, RequestStage
+from vegakit.providers import BrokenError, ConnectionPool, HttpAnswer, transport
+from vegakit.providers.answer import RequestStage
 from vegakit.providers.connection import Connection
-from vegakit.providers.transport import ConnectionPool
 
 
 async def _echo(peer: Peer) -> None:

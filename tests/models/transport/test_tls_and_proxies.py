@@ -24,9 +24,10 @@ from tests.models.transport.servers import (
     stream,
 )
 from tests.patience import run_skipping, skip, turns
-from vegakit.providers.answer import BrokenError, Deadlines, RequestStage
-from vegakit.providers.transport import ConnectionPool, tls_context
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import BrokenError, ConnectionPool, Deadlines
+from vegakit.providers.answer import RequestStage
+from vegakit.providers.transport import tls_context
+from vegakit.testing import Provider
 
 
 async def _echo(peer: Peer) -> None:

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.runtime.children.processes import start_up
-from vegakit.child_process import children as launching
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children, children as launching
 from vegakit.concurrency import SteadyClock
 
 

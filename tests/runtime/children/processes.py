@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests import patience
 from tests.runtime.children import stubborn
-from vegakit.child_process.children import ChildProcess, Children
+from vegakit.child_process import ChildProcess, Children
 
 PYTHON = [sys.executable, "-I", "-S"]
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from tests.runtime.children.processes import PYTHON, marked, parent_of, runs, start_up
-from vegakit.child_process.children import ChildProcess, Children
+from vegakit.child_process import ChildProcess, Children
 from vegakit.concurrency import SteadyClock
 
 SHAPES = ["alone", "tree", "daemon"]

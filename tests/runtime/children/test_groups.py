@@ -10,7 +10,7 @@ import pytest
 
 from tests.patience import shell_until
 from tests.runtime.children.processes import comes_true, parent_of
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.child_process.launcher.child_supervisor import Groups
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError

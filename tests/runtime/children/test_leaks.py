@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.processes import PYTHON, marked, zombies_of
-from vegakit.child_process.children import ChildProcess, Children
+from vegakit.child_process import ChildProcess, Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
 

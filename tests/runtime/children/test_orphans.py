@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_S
 from tests.runtime.children.processes import comes_true, marked, parent_of, runs, start_up
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 
 REPOSITORY = Path(__file__).parents[3]

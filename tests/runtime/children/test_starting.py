@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.processes import environment_of, parent_of
-from vegakit.child_process.children import ChildProcess, Children
+from vegakit.child_process import ChildProcess, Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
 

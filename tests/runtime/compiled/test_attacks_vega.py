@@ -8,11 +8,10 @@ import pytest
 
 from tests.runtime.compiled.test_bridge import written
 from vegakit.errors import AgentFailed, VegaError, error_name
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program
 from vegakit.program import Printed
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import ProgramRefused
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ProgramRefused, Runtime
 
 ROWS = [
     json.loads(line)

@@ -9,9 +9,8 @@ from pydantic import BaseModel
 import vegakit
 from tests.authored.stage import results
 from vegakit.errors import ContractViolated, ToolFailed, UserError
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import ProgramRefused
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ProgramRefused, Runtime
 
 
 class Finding(BaseModel):
@@ -176,7 +175,7 @@ async def test_what_a_tool_in_vega_says_is_marked(tmp_path: Path, body: str) -> 
 
 async def test_a_program_that_was_built_elsewhere_needs_its_functions(tmp_path: Path) -> None:
     """It is refused before anything of it runs."""
-    from vegakit.lang.codegen.verifier import to_vgb
+    from vegakit.lang import to_vgb
 
     built = vegakit.load(written(tmp_path, 'print("ran"); look("a");'), tools=[look])
     (tmp_path / "main.vgb").write_bytes(to_vgb(built.module))

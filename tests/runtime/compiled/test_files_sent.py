@@ -8,8 +8,8 @@ from tests.runtime.compiled.test_bridge import written
 from vegakit.conversation import Media, Text, UserMessage
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.program.messages import parts_of
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00"
 TEXT = """

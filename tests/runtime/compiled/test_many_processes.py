@@ -7,7 +7,7 @@ import pytest
 from vegakit.cli import main
 from vegakit.errors import LimitReached
 from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.sdk import Runtime
 
 PROGRAM = """agent A { model m  max_tokens 10 }

@@ -13,8 +13,8 @@ from tests.tools.mcp.stage import COMMAND, furnished
 from tests.tools.yaml_tools.stage import ECHO
 from vegakit.control import Question
 from vegakit.errors import CapabilityDenied, UserError
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 WORDS = ", ".join(f'"{word}"' for word in COMMAND)
 TOML = f"""

@@ -8,9 +8,8 @@ import pytest
 
 from tests.runtime.compiled.test_bridge import written
 from vegakit.errors import CapabilityDenied, UserError
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import ProgramRefused
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ProgramRefused, Runtime
 
 READ = 'return file::read("a.txt");'
 CALL = {"calls": [{"name": "peek", "arguments": {}}]}

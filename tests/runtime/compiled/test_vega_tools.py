@@ -6,8 +6,8 @@ import pytest
 
 from tests.runtime.compiled.test_bridge import written
 from vegakit.cli import main
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
 
 READER = """
 agent Reader {

@@ -16,16 +16,17 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from vegakit.config import CutOffTools, ResumeTarget
 from vegakit.control import Question
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.errors import UserError
 from vegakit.host import Agent, PermissionPolicy
 from vegakit.ids import Digest, Pid
 from vegakit.policy import InterruptRule, PermissionMode
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryJournal, MemoryStore
-from vegakit.testing.harness import FakeClock
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryJournal, MemoryStore
+from vegakit.testing import FakeClock
 
 TTL_MS, USE_WITHIN_MS, MAX_OPEN = 60_000, 600_000, 6
 PEOPLE = ("ann", "bob")
@@ -100,7 +101,13 @@ class World:
         schema, self.schema = self.schema, 0
         asking = PermissionPolicy(RULES[self.rules], PermissionMode.ASK, TTL_MS)
         rt = Runtime(
-            permissions=asking, journal=self.journal, store=self.store, clock=self.clock, name="g14"
+            permissions=asking,
+            journal=self.journal,
+            store=self.store,
+            clock=self.clock,
+            name="g14",
+            # A program continues after a restart in the middle of a tool.
+            resume=ResumeTarget(tools=CutOffTools.SKIP),
         )
         self.rt = await self._open.enter_async_context(rt)
         rt.approvals.questions._interrupts.rule = InterruptRule(max_pending=MAX_OPEN)

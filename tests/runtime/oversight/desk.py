@@ -6,9 +6,9 @@ from typing import Any
 from vegakit.control import Question
 from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import ToolContext, tool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolContext, tool
 
 
 class Shop:

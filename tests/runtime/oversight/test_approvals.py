@@ -20,7 +20,6 @@ from tests.runtime.oversight.approvals import (
     honest_step,
     owner_of,
 )
-from vegakit.config import CutOffTools, ResumeTarget, resume_variables
 from vegakit.effects import CallTool
 from vegakit.errors import ProgramChanged, UserError
 from vegakit.host import approvals as permitting, effect_handlers as toolcalls
@@ -174,13 +173,6 @@ ATTACKS: dict[str, Callable[[World], Awaitable[None]]] = {
     "hitl-011": own_answer,
     "hitl-012": other_script,
 }
-
-
-@pytest.fixture(autouse=True)
-def skips_what_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a program goes on after a restart in the middle of a tool."""
-    for name, value in resume_variables(ResumeTarget(tools=CutOffTools.SKIP)).items():
-        monkeypatch.setenv(name, value)
 
 
 async def schedule(attack: Callable[[World], Awaitable[None]], seed: int) -> int:

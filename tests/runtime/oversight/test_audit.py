@@ -9,9 +9,9 @@ import pytest
 
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question
 from vegakit.errors import StoreError
-from vegakit.ports.storage import AuditEntry, AuditHead, AuditLevel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.audit import read_audit, verify_audit
+from vegakit.ports import AuditEntry, AuditHead, AuditLevel
+from vegakit.sdk import Runtime
+from vegakit.store import read_audit, verify_audit
 from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 KEY = "sk-ant-api03-" + "x" * 40

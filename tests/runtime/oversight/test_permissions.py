@@ -8,14 +8,13 @@ import pytest
 
 from tests.patience import PATIENCE_S, pass_virtual_time, until
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
-from vegakit.config import CutOffTools, ResumeTarget, load, resume_variables
+from vegakit.config import CutOffTools, ResumeTarget, load
 from vegakit.errors import InvalidRuleError, ToolCutOff
 from vegakit.host import PermissionPolicy
 from vegakit.policy import PermissionMode
-from vegakit.sdk.composition import runtime_arguments
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.audit import read_audit
-from vegakit.testing.harness import FakeClock, VirtualClock, run_virtual
+from vegakit.sdk import Runtime, runtime_arguments
+from vegakit.store import read_audit
+from vegakit.testing import FakeClock, VirtualClock, run_virtual
 
 
 async def outcome(rules: list[str], mode: str, *script: object) -> list[str]:
@@ -153,9 +152,7 @@ async def test_a_call_that_is_cut_off_while_it_waits_was_not_begun(tmp_path: Pat
     assert len(shop.keys[0]) == 65
 
 
-async def test_an_approval_that_was_used_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_approval_that_was_used_is_used(tmp_path: Path) -> None:
     """Cut off during the call: nobody knows whether it was done, and it is not done again unless a
     person says so."""
     shop, path = Shop(stalls=True), tmp_path / "run.db"
@@ -171,16 +168,14 @@ async def test_an_approval_that_was_used_is_used(
     with pytest.raises(InterruptedError):
         await first_life()
 
-    async def goes_on() -> None:
-        async with Runtime(mode="ask", journal=path) as rt:
+    async def goes_on(resume: ResumeTarget | None = None) -> None:
+        async with Runtime(mode="ask", journal=path, resume=resume) as rt:
             await rt.spawn(agent).ask("buy")
 
     shown = r'the tool pay with ."amount":3,"token":"t{900}\\u001b". was being called'
     with pytest.raises(ToolCutOff, match=shown):
         await goes_on()
-    for name, value in resume_variables(ResumeTarget(tools=CutOffTools.SKIP)).items():
-        monkeypatch.setenv(name, value)
-    await goes_on()
+    await goes_on(ResumeTarget(tools=CutOffTools.SKIP))
     assert shop.paid == [3]
     assert "nobody knows whether it was done" in results(agent)[0]
 

@@ -13,13 +13,10 @@ from vegakit.errors import UserError
 from vegakit.host import Reducer
 from vegakit.ids import Digest
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, DeferReply, Respond, Returned
-from vegakit.program.messages import ResultMessage
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryStore
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.testing.harness import FakeClock
+from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.sdk import ControlServer, Runtime
+from vegakit.store import MemoryStore, SqliteJournal
+from vegakit.testing import FakeClock
 
 HOUR_MS = 3_600_000
 KEY = "sk-ant-api03-" + "x" * 40

@@ -36,15 +36,12 @@ from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.host import Agent, Process, Reducer
 from vegakit.money import dollars
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, DeferReply, Respond, Returned
-from vegakit.program.messages import ResultMessage
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.providers import ScriptedModel
 from vegakit.records import canonical
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import ControlServer, Runtime
+from vegakit.server import Operations, ServerPolicy
 from vegakit.server.mcp import server_of
-from vegakit.server.operations import Operations
-from vegakit.server.policy import ServerPolicy
 
 COUNT, PART = 500, 100
 WIDTHS = (40, 80, 133)
@@ -369,7 +366,7 @@ async def test_a_program_prints_nothing_between_a_question_and_its_answer(
 
 
 def redacted() -> list[tuple[object, str, object]]:
-    from vegakit.sdk.control_server import RuntimeControl
+    from vegakit.sdk import RuntimeControl
     from vegakit.telemetry.redaction import redact
 
     async def show(self: Any) -> list[Question]:

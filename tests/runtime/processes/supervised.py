@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.runtime.processes.supervision_oracle import Branch
 from vegakit.effects import Cancel, Start
-from vegakit.host import Child, Supervisor
-from vegakit.host.agents import current_process
+from vegakit.host import Child, Supervisor, current_process
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program import (
     Action,
@@ -18,8 +17,8 @@ from vegakit.program import (
     ProcessSpawned,
     TerminateProcess,
 )
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock
+from vegakit.sdk import Runtime
+from vegakit.testing import VirtualClock
 
 
 class EffectRecorder(Machine):

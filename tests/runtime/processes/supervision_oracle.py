@@ -24,8 +24,8 @@ from vegakit.policy import (
     SupervisorAction,
     WakeAt,
 )
+from vegakit.program import child_path
 from vegakit.program.core import draw
-from vegakit.program.state import child_path
 
 SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 KILLED = ExitReason(ExitKind.KILLED)

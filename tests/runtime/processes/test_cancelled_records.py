@@ -11,13 +11,11 @@ from typing import TypeAlias
 from vegakit.concurrency import SteadyClock
 from vegakit.effects import CallTool, Effect, EffectPath, Incarnation, Site, effect
 from vegakit.events import Answered, EffectOutcome, OutcomeArrived
-from vegakit.host.gate import Account
-from vegakit.host.local import LocalHost
-from vegakit.host.recovery import Backlog
+from vegakit.host import Account, Backlog, LocalHost
 from vegakit.ids import ProgramId, ScopeId, TenantId
-from vegakit.ports.storage import RunRecord
+from vegakit.ports import RunRecord
+from vegakit.store import SqliteJournal
 from vegakit.store.sqlite import SqliteHandle
-from vegakit.store.sqlite.journal import SqliteJournal
 
 PATH = EffectPath(TenantId("t"), ProgramId("p"), (Incarnation("a", 1),), Site("f", 0))
 PAY = effect(PATH, CallTool("pay", {"to": "me"}, ScopeId("s")))

@@ -8,12 +8,12 @@ import pytest
 from vegakit.effects import Effect
 from vegakit.errors import ProgramChanged
 from vegakit.host import Agent
-from vegakit.ports.storage import ClaimResult
+from vegakit.ports import ClaimResult
 from vegakit.program import Action, Event, Machine
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryJournal
-from vegakit.testing.harness import run_virtual
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryJournal
+from vegakit.testing import run_virtual
 
 
 class OfAnotherProgram(MemoryJournal):

@@ -7,6 +7,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tests.hosts.conformance import (
+    HOST_CHECKS,
+    CheckedHost,
+    HostCheck,
+    MakeHost,
+    ScriptedOutcome,
+    SimulatedHost,
+    World,
+    effect_at,
+)
 from tests.patience import pass_virtual_time
 from vegakit.effects import (
     AskHuman,
@@ -19,24 +29,12 @@ from vegakit.effects import (
 )
 from vegakit.errors import ProgramChanged
 from vegakit.events import Answered, EffectCancelled, EffectOutcome, HostEvent, OutcomeArrived
-from vegakit.host import Account, LocalHost
-from vegakit.host.local import EffectHandler
+from vegakit.host import Account, EffectHandler, LocalHost
 from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.ports.execution import Clock
-from vegakit.ports.storage import ClaimResult, Journal
-from vegakit.store.memory import MemoryJournal
-from vegakit.testing.harness import VirtualClock, run_virtual
-from vegakit.testing.host import (
-    HOST_CHECKS,
-    CheckedHost,
-    HostCheck,
-    MakeHost,
-    ScriptedOutcome,
-    SimulatedHost,
-    World,
-    _at as effect_at,
-)
+from vegakit.ports import ClaimResult, Clock, Journal
+from vegakit.store import MemoryJournal
+from vegakit.testing import VirtualClock, run_virtual
 
 
 def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHost) -> LocalHost:

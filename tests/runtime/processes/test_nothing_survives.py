@@ -13,11 +13,9 @@ from tests.runtime.children import stubborn
 from tests.runtime.children.processes import PYTHON, comes_true, marked
 from vegakit.errors import AgentFailed
 from vegakit.host import Agent
-from vegakit.providers.access import ProviderAccess
-from vegakit.providers.registry import build_model
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.provider.script import ProviderReply
-from vegakit.testing.provider.server import Provider
+from vegakit.providers import ProviderAccess, build_model
+from vegakit.sdk import Runtime
+from vegakit.testing import Provider, ProviderReply
 
 AGENTS = 8
 REPOSITORY = Path(__file__).parents[3]

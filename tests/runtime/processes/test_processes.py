@@ -11,8 +11,7 @@ from tests.patience import PATIENCE_S, until
 from vegakit.concurrency import SteadyClock
 from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, BudgetExceeded, LimitReached, Timeout, UserError
-from vegakit.host import Agent, Child, Reducer, Supervisor
-from vegakit.host.agents import TextChunk, TurnEnded
+from vegakit.host import Agent, Child, Reducer, Supervisor, TextChunk, TurnEnded
 from vegakit.policy import BreakerRule, ExitKind, RetryRule
 from vegakit.program import (
     BreakerOpened,
@@ -22,10 +21,9 @@ from vegakit.program import (
     ProcessStuck,
     Respond,
 )
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import MemoryJournal
-from vegakit.store.sqlite.stores import SqliteMemory
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryJournal, SqliteMemory
 
 
 def echo(request: ModelRequest) -> str:

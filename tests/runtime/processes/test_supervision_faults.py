@@ -8,9 +8,9 @@ from tests.runtime.processes.supervision_oracle import Tie
 from tests.runtime.processes.test_supervision_properties import History
 from vegakit.host import LocalHost
 from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, SupervisorMachine
+from vegakit.program import ProcessRecord
 from vegakit.program.processes import Incarnations, Supervisors
-from vegakit.program.state import ProcessRecord
-from vegakit.testing.harness import run_virtual
+from vegakit.testing import run_virtual
 
 ENOUGH_S = 7_200
 """Of virtual time."""

@@ -15,8 +15,8 @@ from vegakit.policy import (
     RestartRule,
     RestartStrategy,
 )
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.sdk import Runtime
+from vegakit.testing import VirtualClock, run_virtual
 
 NEVER_RESTART = (RestartStrategy.STOP, RestartStrategy.ESCALATE)
 FULL_SIZE = 1000

@@ -10,8 +10,8 @@ from tests.runtime.processes.supervision_oracle import Branch, Leaf
 from vegakit.host import Child, Supervisor
 from vegakit.policy import ChildType, RestartRule
 from vegakit.program import ProcessExited
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.sdk import Runtime
+from vegakit.testing import VirtualClock, run_virtual
 
 HOUR_S = 3_600.0
 

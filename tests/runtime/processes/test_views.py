@@ -10,18 +10,15 @@ import pytest
 from vegakit.control import Health, ProcessStatus, ProcessView
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.events import CallKind, CallTraced
-from vegakit.host import Agent, Supervisor
-from vegakit.host.agents import current_process
+from vegakit.host import Agent, Supervisor, current_process
 from vegakit.ids import SpanId, TraceId
-from vegakit.lang.codegen.compiler import compile_program
-from vegakit.lang.frontends import check_program
+from vegakit.lang import check_program, compile_program
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers import ScriptedModel
 from vegakit.records import to_json
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import FakeClock
+from vegakit.sdk import Runtime, VegaProgram
+from vegakit.testing import FakeClock
 
 
 async def settle() -> None:

@@ -9,9 +9,7 @@ from vegakit.control import ControlClient, KillResult
 from vegakit.control.sockets import find
 from vegakit.errors import AgentFailed, UserError
 from vegakit.host import Reducer
-from vegakit.sdk import control_server as answers
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import ControlServer, Runtime, control_server as answers
 
 
 async def test_a_task_that_refuses_to_end_is_counted(

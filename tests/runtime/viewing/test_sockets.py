@@ -15,13 +15,11 @@ import pytest
 
 from vegakit import Agent, control as viewing
 from vegakit.config import load, sockets_dir
-from vegakit.control import ControlClient
-from vegakit.control.sockets import find, open_socket, running_runtimes
+from vegakit.control import ControlClient, open_socket
+from vegakit.control.sockets import find, running_runtimes
 from vegakit.errors import SettingsError, UserError
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk import control_server as server
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ControlServer, Runtime, control_server as server
 
 STRANGER = """
 import os, socket, sys

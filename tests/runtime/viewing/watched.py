@@ -20,9 +20,8 @@ from tests.patience import turns, until
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.host import Agent, Child, Reducer, Supervisor
 from vegakit.program import Respond, SendAfter
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.control_server import ControlServer
-from vegakit.sdk.runtime import Runtime
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import ControlServer, Runtime
 
 PATH = {"PATH": "/usr/bin:/bin"}
 KEY = "sk-ant-api03-" + "x" * 40

@@ -11,8 +11,7 @@ import httpx2
 import openai
 
 from tests.patience import PATIENCE_S
-from vegakit.testing.provider.script import Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, Script
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

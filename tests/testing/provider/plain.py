@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.patience import PATIENCE_S
-from vegakit.testing.provider.script import Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, Script
 
 Conversation = Callable[["Line", Provider], Awaitable[None]]
 

@@ -6,8 +6,7 @@ import pytest
 
 from tests.testing.provider.clients import CLIENTS, Client, ask, talk
 from vegakit.conversation import Finish, Usage
-from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, ProviderReply, ProviderToolCall
 
 APIS = list(CLIENTS)
 pytestmark = [

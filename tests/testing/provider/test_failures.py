@@ -8,15 +8,7 @@ import openai
 import pytest
 
 from tests.testing.provider.clients import CLIENTS, SDK_ERRORS, Client, talk
-from vegakit.testing.provider.script import (
-    Break,
-    DropConnection,
-    Failure,
-    Hang,
-    ProviderReply,
-    Script,
-)
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Break, DropConnection, Failure, Hang, Provider, ProviderReply, Script
 
 pytestmark = pytest.mark.parametrize("api", list(CLIENTS))
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.testing.provider.plain import Line, answers, chat, converse, post, said
-from vegakit.testing.provider.script import ProviderReply, ProviderRequest, Script
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider, ProviderReply, ProviderRequest, Script
 
 
 def test_requests_that_arrive_together_are_answered_in_turn() -> None:

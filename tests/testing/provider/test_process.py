@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.patience import PATIENCE_S
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 KEYS = {"x-api-key": "sk-canary", "authorization": "Bearer sk-canary", "x-mine": "1"}
 

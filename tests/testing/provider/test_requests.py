@@ -7,7 +7,8 @@ import pytest
 
 from tests.testing.provider.clients import CITY
 from vegakit.conversation import Finish
-from vegakit.testing.provider.script import Api, ProviderReply, ProviderRequest, Route, read_request
+from vegakit.testing import Api, ProviderReply, ProviderRequest
+from vegakit.testing.provider.script import Route, read_request
 from vegakit.testing.provider.wire import resolve_reply
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}

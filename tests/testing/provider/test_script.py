@@ -3,8 +3,7 @@
 import pytest
 
 from tests.testing.provider.plain import Line, answers, chat, converse, said
-from vegakit.testing.provider.script import Failure, ProviderReply, ProviderRequest
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Failure, Provider, ProviderReply, ProviderRequest
 
 
 def test_a_list_is_answered_in_turn_and_its_last_stays() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.testing.provider.plain import Line, chat, converse
-from vegakit.testing.provider.server import Provider
+from vegakit.testing import Provider
 
 
 def ask(provider: Provider, times: int = 1) -> set[Any]:

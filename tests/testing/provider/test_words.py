@@ -7,7 +7,7 @@ import pytest
 
 from tests.testing.provider.clients import CITY
 from vegakit.conversation import Finish
-from vegakit.testing.provider.script import (
+from vegakit.testing import (
     Api,
     Break,
     DropConnection,
@@ -16,10 +16,8 @@ from vegakit.testing.provider.script import (
     ProviderAnswer,
     ProviderReply,
     ProviderToolCall,
-    Route,
-    default_answer,
-    read_request,
 )
+from vegakit.testing.provider.script import Route, default_answer, read_request
 
 FIVE = "w0 w1 w2 w3 w4 "
 

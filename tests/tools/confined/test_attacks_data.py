@@ -21,8 +21,7 @@ from tests.tools.confined.attacks import known
 from tests.tools.confined.server import Server, reply
 from vegakit.errors import CapabilityDenied, LimitReached
 from vegakit.policy import Grant
-from vegakit.tools.files import Files
-from vegakit.tools.http import Http
+from vegakit.tools import Files, Http
 
 KNOWN = known("data")
 CAP = 1_000_000

@@ -11,8 +11,8 @@ from campaigns.races import race
 from tests.tools.confined.attacks import Attack, known
 from vegakit.errors import VegaError
 from vegakit.policy import Grant
-from vegakit.tools.files import Files
-from vegakit.tools.openat import OpenFolder, open_by_walk, open_with_openat2
+from vegakit.tools import Files, open_by_walk
+from vegakit.tools.openat import OpenFolder, open_with_openat2
 
 KNOWN = known("path")
 RACE = KNOWN.pop("path-015")

@@ -9,7 +9,7 @@ from tests.tools.confined.attacks import Attack, known
 from tests.tools.confined.server import Names, Server, reply
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.tools.http import Http
+from vegakit.tools import Http
 from vegakit.tools.http_requests import FetchResponse
 
 KNOWN = known("url")

@@ -11,8 +11,9 @@ import pytest
 
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant
-from vegakit.tools.files import Entry, Files, Listing
-from vegakit.tools.openat import FileKind, OpenFolder, best_opener, open_by_walk, open_with_openat2
+from vegakit.tools import Files, best_opener, open_by_walk
+from vegakit.tools.files import Entry, Listing
+from vegakit.tools.openat import FileKind, OpenFolder, open_with_openat2
 
 EVERYWHERE = Grant(("fs",), paths=("**",))
 SECRET = b"the secret"

@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 from tests.tools.confined.server import Names, Server, reply
 from vegakit.errors import CapabilityDenied, ErrorClass, LimitReached, UserError, WorldError
 from vegakit.policy import Grant
-from vegakit.tools.http import Http
+from vegakit.tools import Http
 from vegakit.tools.http_requests import FetchResponse, is_public
 
 LOOPBACK = Names(allowed_com=[["127.0.0.1"]])

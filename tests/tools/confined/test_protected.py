@@ -6,8 +6,8 @@ import pytest
 
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant, ReadPath, WritePath, delegate
-from vegakit.tools import Files
-from vegakit.tools.protected_names import authorize_path, is_auto_executed, is_protected
+from vegakit.tools import Files, is_protected
+from vegakit.tools.protected_names import authorize_path, is_auto_executed
 
 SEALED = [
     ".git/hooks/pre-commit",

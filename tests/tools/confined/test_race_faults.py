@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from campaigns.races import TOOLS, race
 
-from vegakit.tools import files as files_room
-from vegakit.tools.openat import check_plain, open_by_walk
+from vegakit.tools import files as files_room, open_by_walk
+from vegakit.tools.openat import check_plain
 
 
 def follows_links(root: int, names: Sequence[str]) -> int:

@@ -7,13 +7,8 @@ import pytest
 from campaigns.races import SWAPS, TOOLS, Races, race_each_way
 
 from vegakit.errors import CapabilityDenied
-from vegakit.tools.openat import (
-    OpenFolder,
-    check_inside,
-    check_plain,
-    open_by_walk,
-    open_with_openat2,
-)
+from vegakit.tools import open_by_walk
+from vegakit.tools.openat import OpenFolder, check_inside, check_plain, open_with_openat2
 
 CALLS, MOST_ROUNDS = 1_000, 10
 

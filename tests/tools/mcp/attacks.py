@@ -17,7 +17,7 @@ from tests.tools.mcp.stage import ANY, described, staged
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.config import load
 from vegakit.errors import CapabilityDenied, LimitReached, SettingsError, UserError, VegaError
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.tools import McpServer
 
 Attack: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
 

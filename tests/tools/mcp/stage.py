@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.tools.mcp import plain_server
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
-from vegakit.ports.execution import Clock, Tool
-from vegakit.tools.mcp.pins import McpPins
-from vegakit.tools.mcp.registry import McpServers
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.ports import Clock, Tool
+from vegakit.tools import McpPins, McpServer, McpServers
 
 PYTHON = "/usr/bin/python3"
 COMMAND = (PYTHON, "-I", "server.py")

@@ -14,11 +14,11 @@ from tests.runtime.children.processes import comes_true, runs
 from tests.tools.mcp.stage import COMMAND, PYTHON, Stage, furnished, staged
 from vegakit.errors import CapabilityDenied, Timeout, ToolFailed, UserError, WorldError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import FakeClock
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.testing import FakeClock
+from vegakit.tools import McpServer
 from vegakit.tools.mcp import transport as streams
-from vegakit.tools.mcp.servers import McpServer
 from vegakit.tools.sandbox import bubblewrap
 
 OFFICIAL = """

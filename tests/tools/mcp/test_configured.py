@@ -10,8 +10,8 @@ from tests.config.house import House
 from tests.tools.mcp.stage import COMMAND, described, furnished, staged
 from vegakit.cli import main
 from vegakit.errors import SettingsError
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.mcp.servers import mcp_server
+from vegakit.sdk import Runtime
+from vegakit.tools import mcp_server
 
 WORDS = ", ".join(f'"{word}"' for word in COMMAND)
 TOML = f"""

@@ -8,7 +8,7 @@ from mcp import MCPError
 from mcp_types import CallToolResult, TextContent
 
 from vegakit.errors import LimitReached, ToolFailed
-from vegakit.ports.execution import CommandResult
+from vegakit.ports import CommandResult
 from vegakit.tools.mcp import sessions as lives, transport as commands, transport as streams
 from vegakit.tools.mcp.sessions import McpSession, result_text
 from vegakit.tools.mcp.transport import BoundedReader, LineReader, StderrTail

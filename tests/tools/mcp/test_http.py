@@ -9,9 +9,9 @@ from tests.patience import until
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.errors import CapabilityDenied, UserError, VegaError, WorldError
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import McpServer
 
 
 def at(url: str, **more: object) -> McpServer:

@@ -10,7 +10,7 @@ from tests import patience
 from tests.tools.mcp import attacks, test_commands, test_http, test_sampling
 from vegakit.host import Process
 from vegakit.sdk import mcp as runtime_mcp
-from vegakit.tools import http_requests as reaching
+from vegakit.tools import McpServer, McpServers, http_requests as reaching
 from vegakit.tools.mcp import (
     pins as offering,
     sessions as connections,
@@ -19,8 +19,6 @@ from vegakit.tools.mcp import (
     transport as streams,
 )
 from vegakit.tools.mcp.pins import ListedTool, ToolList
-from vegakit.tools.mcp.registry import McpServers
-from vegakit.tools.mcp.servers import McpServer
 
 Check: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
 

@@ -10,9 +10,8 @@ from tests.tools.mcp.stage import staged
 from vegakit.errors import LimitReached, UserError
 from vegakit.host import Agent
 from vegakit.records import Json
-from vegakit.tools.functions import FunctionTool
+from vegakit.tools import FunctionTool, McpServer
 from vegakit.tools.mcp.pins import shown_schema, tool_list_of
-from vegakit.tools.mcp.servers import McpServer
 
 
 def left_out(name: str, description: str = "", schema: Any = None) -> str:

@@ -11,9 +11,9 @@ from tests.runtime.children.processes import comes_true, marked
 from tests.tools.mcp.stage import COMMAND, furnished
 from tests.tools.mcp.web import on_loopback, sums
 from vegakit.host import Agent
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import McpServer
 
 AGENTS = 8
 REPOSITORY = Path(__file__).parents[3]

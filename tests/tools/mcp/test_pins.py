@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.mcp.stage import ANY, COMMAND, Stage, described, staged
 from vegakit.errors import CapabilityDenied, StoreError, UserError
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.tools import McpServer
 
 ADDS: dict[str, Any] = {"name": "add", "description": "Adds numbers.", "inputSchema": ANY}
 

@@ -7,11 +7,11 @@ from tests.tools.mcp.stage import COMMAND, furnished
 from vegakit.conversation import Text, UserMessage
 from vegakit.host import Agent
 from vegakit.money import Money, dollars
-from vegakit.ports.execution import Tool
+from vegakit.ports import Tool
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import McpServer
 
 FREE = PriceTier(Money(0), Money(0), Money(0), Money(0))
 CENT = PriceRow("scripted", (FREE,), per_call=dollars("$0.01"))

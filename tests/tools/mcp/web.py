@@ -10,10 +10,9 @@ import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 
 from tests.patience import until
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
-from vegakit.tools.mcp.pins import McpPins
-from vegakit.tools.mcp.registry import McpServers
+from vegakit.tools import McpPins, McpServers
 
 
 def sums() -> MCPServer:

@@ -13,14 +13,13 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.host import Agent
-from vegakit.host.agents import ToolReturned
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import ToolContext, tool
+from vegakit.host import Agent, ToolReturned
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolContext, tool
 from vegakit.tools.sandbox.seccomp import filter_file
 from vegakit.tools.sandbox.selection import SandboxKind, open_sandbox
 

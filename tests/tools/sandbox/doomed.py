@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.runtime.children.processes import comes_true
 from vegakit.child_process import children as launching
 from vegakit.host import Agent, Process
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import ToolContext, tool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolContext, tool
 
 AGENTS = 8
 STUBBORN = """

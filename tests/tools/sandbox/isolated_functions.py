@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from vegakit.tools.decorator import ToolContext, tool
+from vegakit.tools import ToolContext, tool
 
 __all__ = [
     "add",

@@ -17,8 +17,8 @@ import sys
 from vegakit import Agent, Runtime
 from vegakit.control import Question
 from vegakit.policy import interrupts as pending
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.tools.decorator import ToolContext, tool
+from vegakit.providers import ScriptedModel
+from vegakit.tools import ToolContext, tool
 
 SAID: list[str] = []
 

@@ -7,12 +7,12 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.policy import Grant
-from vegakit.ports.execution import CommandResult, LaunchedChild
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.command import DEFAULT_LIMITS, ExecTool, SandboxLimits
+from vegakit.ports import CommandResult, LaunchedChild
+from vegakit.tools import Bubblewrap, SandboxLimits
+from vegakit.tools.sandbox.command import DEFAULT_LIMITS, ExecTool
 
 DATA = Path(__file__).parents[2] / "data"
 PYTHON = "/usr/bin/python3"

@@ -7,7 +7,7 @@ from campaigns import attacks, attacks_carried_out
 from campaigns.attacks_carried_out import Tally
 
 from tests.tools.sandbox.stage import Box, boxed
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
+from vegakit.tools import Bubblewrap
 
 MET = Tally(3, 2, 2, elsewhere=1)
 

@@ -13,9 +13,8 @@ import pytest
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import EXEC, Box, boxed, git, lines, refusing, tree_of
 from vegakit.errors import CapabilityDenied
-from vegakit.tools.functions import ToolArgumentsError
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
+from vegakit.tools import Bubblewrap, SandboxLimits, ToolArgumentsError
+from vegakit.tools.sandbox.command import ExecTool
 
 SHORT = SandboxLimits(wall_ms=3_000, processes=64)
 CANARY = "canary-4f1d9c"

@@ -14,8 +14,8 @@ from tests.patience import until
 from tests.runtime.children.processes import comes_true, marked
 from tests.tools.sandbox.stage import boxed
 from vegakit.errors import UserError
+from vegakit.tools import SandboxLimits
 from vegakit.tools.sandbox import workspace as walking
-from vegakit.tools.sandbox.command import SandboxLimits
 from vegakit.tools.sandbox.quarantine import quarantine
 from vegakit.tools.sandbox.workspace import scan_workspace
 

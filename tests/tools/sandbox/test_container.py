@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
 from vegakit.tools.sandbox.selection import Container

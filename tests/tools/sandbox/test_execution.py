@@ -13,9 +13,9 @@ from vegakit import Agent, Runtime
 from vegakit.control import Question
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.ports.execution import CommandResult, Sandbox, Tool
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.tools.functions import ToolArgumentsError, contents_of
+from vegakit.ports import CommandResult, Sandbox, Tool
+from vegakit.providers import ScriptedModel
+from vegakit.tools import ToolArgumentsError, contents_of
 from vegakit.tools.sandbox.command import ExecTool
 
 

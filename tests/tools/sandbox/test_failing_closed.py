@@ -14,7 +14,7 @@ import pytest
 from tests.tools.sandbox import contained
 from tests.tools.sandbox.stage import boxed
 from tests.tools.sandbox.test_unprivileged import NOBODY, REPOSITORY, python_for_all
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
 from vegakit.tools.sandbox import bubblewrap

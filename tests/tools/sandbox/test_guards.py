@@ -14,8 +14,8 @@ from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.stage import boxed, tree_of
 from vegakit.errors import CapabilityDenied, UserError
 from vegakit.policy import Grant
-from vegakit.tools import Files
-from vegakit.tools.sandbox.quarantine import remove_left_stubs, remove_stubs
+from vegakit.tools import Files, remove_left_stubs
+from vegakit.tools.sandbox.quarantine import remove_stubs
 from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 CANARY = "canary-4f1d9c"

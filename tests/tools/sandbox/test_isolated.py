@@ -14,10 +14,10 @@ from tests.tools.sandbox.stage import git, tree_of
 from vegakit.errors import CapabilityDenied, ToolFailed, UserError
 from vegakit.host import Agent
 from vegakit.policy import Grant
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import IsolatedTool, ToolContext, current_sandboxes, tool
-from vegakit.tools.functions import FunctionTool, ToolArgumentsError
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import FunctionTool, ToolArgumentsError, ToolContext, current_sandboxes, tool
+from vegakit.tools.decorator import IsolatedTool
 from vegakit.tools.sandbox import bubblewrap
 
 

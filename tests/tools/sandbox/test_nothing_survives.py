@@ -12,7 +12,7 @@ from tests.patience import GONE_S, until
 from tests.runtime.children.processes import comes_true, marked
 from tests.runtime.children.test_children_faults import planted
 from tests.tools.sandbox.doomed import AGENTS, start_up
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk import Runtime
 
 REPOSITORY = Path(__file__).parents[3]
 WITHIN_S = 10

@@ -18,10 +18,8 @@ from tests.tools.sandbox import person
 from tests.tools.sandbox.stage import PYTHON, Box, boxed, tree_of
 from vegakit.errors import StoreError
 from vegakit.ids import ProgramId
-from vegakit.ports.storage import AuditEntry, RunRecord
-from vegakit.store import list_runs
-from vegakit.store.audit import SqliteAudit, verify_audit
-from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.ports import AuditEntry, RunRecord
+from vegakit.store import SqliteAudit, SqliteJournal, list_runs, verify_audit
 
 HERE = Path(__file__).parent
 WRITE = "import base64,json,sys\nfor n, b in json.load(sys.stdin).items():"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.sandbox.stage import DATA, refusing
-from vegakit.child_process.children import Children
+from vegakit.child_process import Children
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.tools import SandboxLimits
 from vegakit.tools.sandbox.selection import (
     SandboxKind,
     Seatbelt,

@@ -26,7 +26,7 @@ from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import GIT, Box, boxed, tree_of
 from vegakit.errors import UserError
-from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.tools import SandboxLimits
 
 CANARY = "canary-4f1d9c"
 BRIEF = SandboxLimits(wall_ms=60_000, processes=64)

@@ -3,7 +3,7 @@
 from os import kill
 from subprocess import run
 
-from vegakit.tools.decorator import ToolContext
+from vegakit.tools import ToolContext
 
 __all__ = ["add", "kill", "read", "run"]
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.tools.sandbox.stage import Refusing
 from vegakit.policy import Grant
-from vegakit.ports.execution import CommandResult
-from vegakit.tools.tool_files import ToolFile, ToolFileError
+from vegakit.ports import CommandResult
+from vegakit.tools import ToolFile
+from vegakit.tools.tool_files import ToolFileError
 
 REAL = Path(__file__).parents[2] / "data/tools.yaml"
 GRANT = Grant(

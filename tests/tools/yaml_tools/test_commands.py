@@ -12,12 +12,11 @@ from tests.tools.yaml_tools.stage import ECHO, GRANT, REAL
 from vegakit.errors import CapabilityDenied
 from vegakit.host import Agent
 from vegakit.policy import Grant
-from vegakit.ports.execution import Tool
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
-from vegakit.tools.functions import ToolArgumentsError, contents_of
+from vegakit.ports import Tool
+from vegakit.providers import ScriptedModel
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolArgumentsError, ToolFile, contents_of
 from vegakit.tools.sandbox.selection import open_sandbox
-from vegakit.tools.tool_files import ToolFile
 
 SHELL = """\
 tools:

@@ -11,9 +11,9 @@ from tests.tools.confined.server import Server, reply
 from tests.tools.yaml_tools.stage import ECHO, GRANT, REAL, Recorder, written
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.ports.execution import Tool
-from vegakit.tools.functions import ToolArgumentsError
-from vegakit.tools.tool_files import ToolFile, ToolFileError
+from vegakit.ports import Tool
+from vegakit.tools import ToolArgumentsError, ToolFile
+from vegakit.tools.tool_files import ToolFileError
 from vegakit.tools.tool_tables import tools_schema
 
 OFFERED = "tests.tools.yaml_tools.functions_offered"

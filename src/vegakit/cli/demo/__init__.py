@@ -95,7 +95,7 @@ async def play(screen: DemoScreen, pace: float) -> DemoSummary:
             async with screen.open(rt.ps):
                 await scene.play()
         wall_ms, views, program = rt.clock.now() - scene.began_ms, rt.ps(), rt.program
-        scope = await ledger.scope(rt.budgets.root, rt.clock.now())
+        scope = await ledger.scope(rt.budgets.root)
     run, members = load_runs(path, span.trace_id)[0], _members(views)
     spent, alone_ms = scope.settled if scope else 0, sum(call.latency_ms for call in run.billed)
     facts = DemoSummary(

@@ -112,7 +112,7 @@ def play(folder: Path, show: Callable[[str], None], look: Look, pace: float) -> 
         commands = _Commands(folder, provider.url)
         at_most = _money_of(commands.json("cost", _NAME)["total_usd"])
         show("")
-        row("quote", f"$ vega cost {_NAME}   at most {money(at_most)}")
+        row("quote", f"$ vega cost {_NAME}   at most {money(at_most)}, whatever a kill adds")
         row("run", f"$ vega run {_NAME}    {len(TOPICS)} questions at once, then one")
         run = commands.start("run", _NAME)
         _wait_until(lambda: _answered(provider.requests) >= _KILL_AFTER, run)

@@ -11,17 +11,21 @@ from msgspec import Struct
 
 from vegakit.cli.demo.scenario import BUDGET, ScenarioEvent, ScenarioEventKind, ScenarioResult
 from vegakit.cli.look import PIPE, SPINNER, LivePlace, Look, Paint, Sign, Tone
-from vegakit.cli.main import CommandParser
+from vegakit.cli.main import Argument, CommandParser
 from vegakit.control import ProcessView
 from vegakit.money import NANOS, Money
 
 
 def demo_parser(command: str, description: str, *, faster: str) -> CommandParser:
     """Return the arguments of a demo: all of them can be quick, and tell their facts alone."""
-    parser = CommandParser(prog=command, description=description)
-    parser.add_argument("--fast", action="store_true", help=faster)
-    parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
-    return parser
+    return CommandParser(
+        prog=command,
+        description=description,
+        arguments=[
+            Argument("--fast", action="store_true", help=faster),
+            Argument("--json", action="store_true", help="only the facts, as JSON"),
+        ],
+    )
 
 
 # The signs and colours of what happens.

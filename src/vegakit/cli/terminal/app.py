@@ -37,6 +37,7 @@ from vegakit.cli.terminal.state import (
     ViewState,
 )
 from vegakit.cli.terminal.waiting import waiting_line
+from vegakit.concurrency import end_signals
 from vegakit.config import has_light_background
 from vegakit.errors import VegaError
 
@@ -175,7 +176,7 @@ class CodeApp(App[str]):
     async def on_mount(self) -> None:
         """Open the session."""
         self.prompt.focus()
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in end_signals():
             # Not in a thread: tests run there, and their process has its own handlers.
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)

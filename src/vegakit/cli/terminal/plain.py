@@ -45,6 +45,7 @@ from vegakit.cli.terminal.typed import (
     TypedLines,
     parse_answer,
 )
+from vegakit.concurrency import end_signals
 from vegakit.errors import UserError, VegaError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class PlainFace:
         """Let Ctrl-C stop the turn; a signal that ends the program ends its sessions first."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.interrupt)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in end_signals():
             loop.add_signal_handler(number, self._on_signal, number)
 
     async def run(self) -> int:

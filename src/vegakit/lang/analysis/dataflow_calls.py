@@ -22,6 +22,7 @@ from vegakit.lang.check.symbols import Callee, CalleeKind
 from vegakit.lang.syntax.tree import (
     Assign,
     Call,
+    Cast,
     FnDecl,
     For,
     If,
@@ -33,7 +34,7 @@ from vegakit.lang.syntax.tree import (
     below,
     root_of,
 )
-from vegakit.lang.types import ListOf, MapOf, OptionalOf, ProcessOf, RecordOf, Type
+from vegakit.lang.types import ListOf, MapOf, OptionalOf, ProcessOf, RecordOf, Type, is_literal
 
 _KINDS = {
     CalleeKind.FUNCTION: StepKind.FUNCTION,
@@ -159,6 +160,8 @@ def _tested_names(w: DataflowWalk, name: str) -> frozenset[str]:
                 assigned.setdefault(root_of(target).name, []).append(value)
             case Call(at=at, args=args) if at in places.calls:
                 tests += args
+            case Cast(of=of) if is_literal(w.facts.checked.types.get(id(one))):
+                tests.append(of)
             case _:
                 pass
     return _read_through(tests, assigned)

@@ -28,6 +28,7 @@ from vegakit.lang.analysis.effects import (
     NO_EFFECTS,
     joined,
 )
+from vegakit.lang.analysis.walk import is_step
 from vegakit.lang.check.symbols import NameKind
 from vegakit.lang.syntax.tree import (
     Ask,
@@ -57,7 +58,7 @@ from vegakit.lang.syntax.tree import (
     assigned_in,
     below,
 )
-from vegakit.lang.types import ProcessOf
+from vegakit.lang.types import ProcessOf, is_literal
 
 # Loops: walked again until it is known what one round leaves to the next.
 
@@ -151,7 +152,27 @@ def plain_loop(w: DataflowWalk, node: For | While) -> None:
 def evaluate(w: DataflowWalk, node: Expr) -> Provenance:
     """Return which steps the value of an expression comes from, and note the steps in it."""
     w.facts.count()
-    return _RULES[type(node)](w, node)
+    value = _RULES[type(node)](w, node)
+    if w.asking and _may_raise(w, node):
+        w.hold_by(value, w.asking)
+    return value
+
+
+def _may_raise(w: DataflowWalk, node: Expr) -> bool:
+    """Return whether the value may not fit. The failure of a send or another call belongs to its
+    step."""
+    match node:
+        case Call():
+            callee = w.facts.checked.callees.get(id(node))
+            return callee is not None and not is_step(callee, w.facts.doing)
+        case Binary(op=op):
+            return op not in ("==", "!=", "and", "or", "??")
+        case Unary(op=op):
+            return op != "not"
+        case Cast() | Index() | Member() | Await():
+            return True
+        case _:
+            return False
 
 
 def evaluate_all(w: DataflowWalk, *nodes: Expr | None) -> list[Provenance]:
@@ -196,12 +217,22 @@ def _index(w: DataflowWalk, node: Index) -> Provenance:
 
 
 def _cast(w: DataflowWalk, node: Cast) -> Provenance:
-    return evaluate(w, node.of)
+    """Note a cast to one text: nothing behind it starts before it is known whether that fits."""
+    value = evaluate(w, node.of)
+    kind = w.facts.checked.types.get(id(node))
+    if not is_literal(kind) or not value.awaited().needs:
+        return value
+    what = f"as {w.text(node.to.at, node.to.end)}"
+    number = w.note(node, StepKind.BRANCH, what, StepAction(bars=True), value.awaited())
+    w.hold(HoldKind.ALL, 1 << number, f"barrier: {what} at line {w.line(node)}")
+    return value
 
 
 def _await(w: DataflowWalk, node: Await) -> Provenance:
     """Wait for what the program began. What runs only after a failure has not been passed."""
     value = evaluate(w, node.of).awaited()
+    if is_literal(w.facts.checked.types.get(id(node))):
+        w.hold_by(value, f"barrier: the answer that line {w.line(node)} waits for")
     needs = {need.step for need in value.needs if need.round_of is None}
     due = sum(1 << one for one in needs if w.here.rare or not w.builder.entries[one].step.rare)
     w.to(passed=w.here.passed | due & w.here.seen)
@@ -301,7 +332,8 @@ def _item(w: DataflowWalk, node: Build) -> Provenance:
 def _ask(w: DataflowWalk, node: Ask) -> Provenance:
     to, agents = _whom(w, node)
     values = evaluate_all(w, node.message, node.timeout, node.budget)
-    act = replace(_ask_action(w, to, agents), later=node.later)
+    is_guard = is_literal(w.facts.checked.types.get(id(node)))
+    act = replace(_ask_action(w, to, agents), later=node.later, bars=is_guard)
     if node.budget is not None:
         act = replace(act, order=OWN_BUDGET, own_budget=True)
         w.come_to(HoldKind.BUDGETS, own_budget_text(w.line(node)))
@@ -312,6 +344,8 @@ def _ask(w: DataflowWalk, node: Ask) -> Provenance:
         w.hold_next_round(HoldKind.ROUNDS, 1 << number, own_budget_text(w.line(node)))
     if to is not None:
         hold_processes(w, node, [to])
+    if is_guard:
+        w.hold(HoldKind.ALL, 1 << number, f"barrier: the answer to line {w.line(node)}")
     answer = needing(number)
     return Provenance(_operands(values), answer.needs) if node.later else answer
 

@@ -34,18 +34,20 @@ from vegakit.lang.analysis.dataflow_walk import (
 )
 from vegakit.lang.analysis.effects import ModuleEffects, effects_of
 from vegakit.lang.analysis.quotes import rounds_of
-from vegakit.lang.analysis.speculation import SpeculationRules
+from vegakit.lang.analysis.speculation import QUESTIONS, SpeculationRules
 from vegakit.lang.analysis.walk import catches_fail, places_in
-from vegakit.lang.check.symbols import Checked
+from vegakit.lang.check.symbols import CalleeKind, Checked
 from vegakit.lang.codegen.bytecode import Module, Op, Rights
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.diagnostics import step_limit
 from vegakit.lang.library import CONFIRM
 from vegakit.lang.syntax.tree import (
+    Ask,
     Assign,
     Block,
     Break,
+    Call,
     Catch,
     Continue,
     ExprStmt,
@@ -64,6 +66,7 @@ from vegakit.lang.syntax.tree import (
     Try,
     While,
     assigned_in,
+    below,
     root_of,
 )
 from vegakit.lang.types import StreamOf
@@ -211,9 +214,12 @@ def _guarded(
     """A handler begins with what the body may have left in its middle. If the body always returns,
     what follows is a handler too. What could fail in the body decides nothing behind a block that
     catches it, but for what its handler and the rest of the body do."""
-    before, start = w.scopes.copy(), w.here
+    before, start, asking = w.scopes.copy(), w.here, w.asking
+    if any(_asks_on_failure(w, catch) for catch in catches):
+        w.asking = f"barrier: the catch at line {w.line(catches[0])} asks a person"
     with w.scopes.watch() as seen, w.inside(number, decided=w.decides(number)):
         body()
+    w.asking = asking
     at, taken = w.starts[number], catches_fail(catches)
     failing = [one for one in w.ends_at if w.ends_at[one] == at]
     if taken is not None:
@@ -236,6 +242,26 @@ def _guarded(
         w.step_over_fails(number, failing, taken)
     if catches and w.places.always_ends(block, at):
         w.to(rare=True, returned=1 << number)
+
+
+def _asks_on_failure(w: DataflowWalk, catch: Catch) -> bool:
+    """Return whether a person is asked when a call fails in the block of this `catch`."""
+    return catch.kind != "Failed" and any(_asks(w, node) for node in below(catch.body))
+
+
+def _asks(w: DataflowWalk, node: Node) -> bool:
+    facts = w.facts
+    match node:
+        case Call() if (callee := facts.checked.callees.get(id(node))) is not None:
+            if callee.kind is CalleeKind.LIBRARY:
+                return callee.name in QUESTIONS
+            return callee.name in facts.asking
+        case Ask(to=to):
+            agent = facts.checked.full_names.get(id(to), "")
+            effects = facts.effects(f"agent {agent}") if agent in facts.specs else facts.everyone
+            return effects.asks_people
+        case _:
+            return id(node) in facts.confirmed
 
 
 def _handler(w: DataflowWalk, number: int, catch: Catch) -> None:
@@ -382,7 +408,7 @@ def _facts(checked: Checked) -> DataflowFacts:
     module = compile_program(checked)
     effects = ModuleEffects(module)
     rules = SpeculationRules(module, effects)
-    doing = rules.names(rules.reaching(lambda op, of: op in _ACTS))
+    doing = rules.names(rules.reaching(lambda op, of: op in _ACTS or rules.is_guard(op, of)))
     failing = rules.names(rules.failing)
     agent_effects = {f"agent {spec.name}": effects.agent(spec.name) for spec in module.agents}
     return DataflowFacts(
@@ -396,6 +422,7 @@ def _facts(checked: Checked) -> DataflowFacts:
         {function.name: number for number, function in enumerate(module.functions)},
         doing,
         failing,
+        rules.names(rules.asks),
         frozenset(rounds_of(checked) if CONFIRM in module.constants else ()),
         {path: places_in(checked, unit, doing, failing) for path, unit in checked.units.items()},
         _walked,

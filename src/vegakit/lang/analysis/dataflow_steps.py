@@ -115,6 +115,8 @@ def clash(one: StepAction, other: StepAction) -> str:
                 unknown=effects.unknown,
             )
             return f"conflicts with all: {told_changes(strong)}"
+    if one.effects.asks_people or other.effects.asks_people:
+        return "" if one.barrier or other.barrier else "a person is asked there, who may say no"
     paths = {one.path, other.path}
     may = "" in paths
     shared = _shared(one.effects, other.effects)
@@ -171,9 +173,9 @@ class StepEntry:
 class GraphBuilder:
     """Links only grow, so a loop may be walked as often as one likes. What it keeps of the steps
     besides is what would else be looked for among all of them at each: `_changing` are those that
-    change something, `_later` those that are not waited for, `_asking` those that ask a process of
-    an agent, `_through` those that ask through a handle, `_anyhow` those whose handle is not known.
-    `_covered` is all that the steps of `_covering` wait for."""
+    change something or ask a person, `_later` those that are not waited for, `_asking` those that
+    ask a process of an agent, `_through` those that ask through a handle, `_anyhow` those whose
+    handle is not known. `_covered` is all that the steps of `_covering` wait for."""
 
     entries: list[StepEntry] = field(default_factory=list)
     _links: dict[tuple[int, int, LinkKind, int | None], tuple[str, bool]] = field(
@@ -201,7 +203,7 @@ class GraphBuilder:
         self.entries.append(StepEntry(step, act))
         if step.parent is not None:
             self._children.setdefault(step.parent, []).append(number)
-        if changes(act.effects):
+        if changes(act.effects) or act.effects.asks_people:
             self._changing |= bit
         if act.later:
             self._later |= bit

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vegakit.lang.analysis.dataflow import DataflowGraph, DataflowStep, LinkKind, StepKind
 from vegakit.lang.analysis.dataflow_steps import (
@@ -183,8 +183,8 @@ class DataflowTooLargeError(Exception):
 @dataclass(slots=True)
 class DataflowFacts:
     """Facts about the whole program. `everyone` is what any agent may touch. `doing` are the
-    functions that do anything but compute, `failing` those that may fail. `confirmed` are the loops
-    that ask a person first. `places` are of each file.
+    functions that do anything but compute, `failing` those that may fail, `asking` those with a
+    question. `confirmed` are the loops that ask a person first. `places` are of each file.
     `walk` builds the graph of one function, and `flows` keeps the graphs built so far, with None
     for a function whose walk has not ended; `left_open` is what waits at its end for something in
     it still, `fails_by_itself` are those of which something in them decides whether they fail, and
@@ -200,6 +200,7 @@ class DataflowFacts:
     numbers: dict[str, int]
     doing: frozenset[str]
     failing: frozenset[str]
+    asking: frozenset[str]
     confirmed: frozenset[int]
     places: dict[str, ControlPoints]
     walk: Callable[["DataflowFacts", str], DataflowGraph]
@@ -258,7 +259,7 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     rounds of each hand on to the next.
     `starts` is where each step begins, `ends_at` what each decider ends, as `end_in` tells,
     `gates_at` what was held up there, and `failing` the deciders by which an error may leave the
-    function."""
+    function. `asking` is why all behind waits for what may fail here: a `catch` asks a person."""
 
     facts: DataflowFacts
     unit: Unit
@@ -272,6 +273,7 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     ends_at: dict[int, int] = field(default_factory=dict)
     gates_at: dict[int, Mapping[HoldKind, tuple[int, str]]] = field(default_factory=dict)
     failing: int = 0
+    asking: str = ""
     _numbers: dict[int, int] = field(default_factory=dict)
     _line_ends: list[int] = field(default_factory=list)
 
@@ -311,6 +313,8 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     ) -> int:
         """Return the step of this node; on a later round of the walk the same again, with more
         links."""
+        if self.asking:
+            act = structs.replace(act, bars=True)
         number = self._number(node, kind, what, act)
         self._link_needs(number, values if kind in _BLOCKS else [each.awaited() for each in values])
         self._link_control(number)
@@ -354,9 +358,16 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
         self.here = replace(here, seen=here.seen | bit, passed=passed)
         if act.barrier:
             self.bar(bit, self.builder.barrier_text(number))
+        if self.asking and kind is not StepKind.PRINT and not act.later:
+            self.hold(HoldKind.ALL, bit, self.asking)
         if act.carves:
             line = self.builder.entries[number].step.line
             self.hold(HoldKind.SENDS, bit, f"barrier: money is set aside at line {line}")
+
+    def hold_by(self, value: Provenance, text: str) -> None:
+        """Let all behind wait for the steps that a value is made of."""
+        needs = {need.step for need in value.needs if need.round_of is None}
+        self.hold(HoldKind.ALL, sum(1 << step for step in needs), text)
 
     def bar(self, mask: int, text: str) -> None:
         """Let nothing behind start before these are done."""

@@ -129,8 +129,8 @@ def joined(one: EffectSet, other: EffectSet) -> EffectSet:
 
 
 def conflict(one: EffectSet, other: EffectSet) -> bool:
-    """Return whether their order may be noticed in files or in the world; what is printed and
-    asked stays in order anyway."""
+    """Return whether their order may be noticed in files, in the world, or by a person with a
+    question. Lines that are printed stay in order anyway."""
     if one.class_ is EffectClass.PURE or other.class_ is EffectClass.PURE:
         return False
     if _conflicts_with_all(one) or _conflicts_with_all(other):
@@ -139,7 +139,8 @@ def conflict(one: EffectSet, other: EffectSet) -> bool:
 
 
 def _conflicts_with_all(effects: EffectSet) -> bool:
-    return bool(effects.posts or effects.commands or effects.servers or effects.unknown)
+    strong = effects.posts or effects.commands or effects.servers or effects.unknown
+    return bool(strong or effects.asks_people)
 
 
 def _touch(paths: frozenset[str], others: frozenset[str]) -> bool:

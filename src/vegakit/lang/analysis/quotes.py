@@ -59,6 +59,8 @@ from vegakit.lang.syntax.tree import (
     MoneyLit,
     Name,
     Node,
+    Parallel,
+    Race,
     Spawn,
     SupervisorDecl,
     Text,
@@ -160,6 +162,39 @@ def sends_of(checked: Checked, known: KnownRun | None = None) -> int | None:
     starts it hands on what is `known` of it."""
     walked = _walked(partial(facts_of, checked, lambda _: _FREE, None, _AS_WRITTEN), known)
     return None if walked is None else _known(walked[0].sends)
+
+
+def kill_cost(checked: Checked, quoted: Quote, window: int) -> int | None:
+    """Return the most that one kill may add to a quoted run: the price of the calls that can be in
+    flight. A program with parallel constructs or tools may have all its sends in flight; another
+    program has one call and its lookahead. Nothing is added if the budget of `main` bounds the run.
+    None without a bound."""
+    main = budget_of_main(checked)
+    if main is not None and quoted.total is not None and quoted.total >= main:
+        return 0
+    nodes = (node for unit in checked.units.values() for node in below(unit.source))
+    is_wide = any(_goes_side_by_side(node) for node in nodes)
+    free = inf if is_wide else window + 1
+    cost = 0
+    for line in sorted(quoted.lines, key=lambda line: -_price(line)):
+        if _price(line) == inf or (line.sends is None and free == inf):
+            return quoted.total
+        count = free if line.sends is None else min(free, line.sends)
+        cost += round(count * _price(line))
+        free -= count
+    return cost if quoted.total is None else min(cost, quoted.total)
+
+
+def _price(line: QuotedLine) -> Amount:
+    """Return what one call of a line costs at most."""
+    prices = [price for price in (line.once, line.worst) if price is not None]
+    return min(prices, default=inf)
+
+
+def _goes_side_by_side(node: Node) -> bool:
+    if isinstance(node, AgentDecl):
+        return bool(node.tools) or any(field.name == "tools" for field in node.fields)
+    return isinstance(node, Parallel | Race | Spawn | SupervisorDecl)
 
 
 _Walked: TypeAlias = tuple[SpendingBound, CostFacts]

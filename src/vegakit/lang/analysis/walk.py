@@ -22,6 +22,7 @@ from vegakit.lang.syntax.tree import (
     Block,
     Break,
     Call,
+    Cast,
     Catch,
     Continue,
     ExprStmt,
@@ -39,6 +40,7 @@ from vegakit.lang.syntax.tree import (
     While,
     below,
 )
+from vegakit.lang.types import is_literal
 
 Known = TypeVar("Known")
 Place: TypeAlias = tuple[int, str]
@@ -310,7 +312,7 @@ def places_in(
     guards = list[tuple[int, int, int]]()
     for node in (nodes := [*below(unit.source)]):
         match node:
-            case Ask() | Spawn():
+            case Ask() | Spawn() | Cast() if _acts(node, checked):
                 acts.append(node.at)
             case Return():
                 ends.append(node.at)
@@ -337,6 +339,11 @@ def places_in(
     return ControlPoints(
         sorted(acts), ends, sorted(leaves), frozenset(fails), caught, frozenset(calls), handlers
     )
+
+
+def _acts(node: Ask | Spawn | Cast, checked: Checked) -> bool:
+    """Return whether it takes time, or refuses every text but one."""
+    return not isinstance(node, Cast) or is_literal(checked.types.get(id(node)))
 
 
 def _is_call_of(node: Node, checked: Checked, functions: frozenset[str]) -> bool:

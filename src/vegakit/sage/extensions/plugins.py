@@ -125,7 +125,7 @@ class PluginHost:
         except ToolFailed as error:
             manifest = str(error)
         except msgspec.ValidationError as error:
-            manifest = f"what it says of itself is wrong: {error}; ask its author"
+            manifest = f"its manifest is wrong: {error}; ask its author"
         if isinstance(manifest, PluginManifest):
             manifest = _manifest_problem(manifest) or manifest
         self._described[place.name] = mark, manifest

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from vegakit.config import Settings
 from vegakit.control import Question
-from vegakit.errors import InvalidRuleError, ToolFailed, UserError
+from vegakit.errors import InvalidRuleError, StoreError, ToolFailed, UserError
 from vegakit.host import current_process
 from vegakit.ids import InterruptId
 from vegakit.policy import (
@@ -163,7 +163,7 @@ async def mcp_tools(workspace: Workspace, runtime: Runtime, settings: Settings) 
     for name in sorted(settings.mcp):
         try:
             found += await runtime.mcp.tools(name)
-        except UserError as refused:
+        except (UserError, StoreError) as refused:
             _LOG.warning("%s", refused)
     return tuple(cast("Tool", _RecordedTool(tool, workspace)) for tool in found)
 

@@ -8,22 +8,23 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy, deepcopy
+from copy import copy
 
 from msgspec import structs
 
 from vegakit.effects import CallModel, CallTool, Effect, place_of
 from vegakit.errors import BugError, LimitReached, ProgramChanged, UserError
-from vegakit.events import EffectOutcome, Refused, charged_for, is_over_budget, reopened
+from vegakit.events import EffectOutcome, Refused, is_over_budget, reopened
 from vegakit.ids import EffectKey, HolderId, ProgramId, ScopeId
-from vegakit.money import Money
+from vegakit.money import Money, Period
 from vegakit.policy import (
     LEASE_MS,
     NO_RULES,
     Admission,
     Budget,
     Claim,
-    Reserved,
+    Counter,
+    Deadlock,
     Scope,
     ScopeAdmission,
     ScopeRule,
@@ -35,9 +36,9 @@ from vegakit.ports import (
     Journal,
     KeptOutcome,
     Ledger,
+    PastCall,
     PastEffect,
     RecordedOutcome,
-    ReusedRun,
     RunRecord,
     UnfinishedEffect,
 )
@@ -55,6 +56,8 @@ _PAGE = 2_000
 class MemoryLedger:
     """Implements `ports.Ledger` by the pure machine itself."""
 
+    is_personal = True
+
     def __init__(self) -> None:
         self._budget = Budget()
 
@@ -68,24 +71,26 @@ class MemoryLedger:
         part: bool = False,
         holder: HolderId | None = None,
     ) -> ScopeAdmission:
-        return self._budget.scopes.ensure(
+        return self._budget.scopes.open(
             scope_id, rule, now, parent=parent, part=part, holder=holder
         )
 
-    async def close(self, scope_id: ScopeId, now: int) -> None:
-        self._budget.scopes.close(scope_id, now)
+    async def close(self, scope_id: ScopeId) -> None:
+        self._budget.scopes.close(scope_id)
 
-    async def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
-        return self._budget.scopes.set_cap(scope_id, cap, now)
+    async def set_limits(self, owner: ScopeId, rules: Sequence[ScopeRule]) -> None:
+        self._budget.scopes.set_limits(owner, rules)
 
-    async def scope(self, scope_id: ScopeId, now: int) -> Scope | None:
-        scope = self._budget.scopes.by_id.get(scope_id)
-        if scope is not None:
-            scope.roll(now)
-        return deepcopy(scope)
+    async def scope(self, scope_id: ScopeId) -> Scope | None:
+        return copy(self._budget.scopes.by_id.get(scope_id))
 
-    async def room(self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES) -> Money | None:
-        return self._budget.scopes.room(scope_id, now, rules)
+    async def counter(self, owner: ScopeId, period: Period | None, now: int) -> Counter:
+        return copy(self._budget.scopes.counter(owner, period, now))
+
+    async def room(
+        self, scope_id: ScopeId, now: int, rules: ScopeRules = NO_RULES, *, settled: bool = False
+    ) -> Money | None:
+        return self._budget.scopes.room(scope_id, now, rules, settled=settled)
 
     async def reserve(
         self,
@@ -96,31 +101,49 @@ class MemoryLedger:
         holder: HolderId,
         now: int,
         *,
-        sent: bool = False,
         lease_ms: int = LEASE_MS,
         rules: ScopeRules = NO_RULES,
     ) -> Admission:
-        verdict = self._budget.reserve(
+        return self._budget.reserve(
             effect, attempt, scope_id, worst_case, holder, now, lease_ms, rules
         )
-        if sent and isinstance(verdict, Reserved):
-            self._budget.mark_sent(effect, attempt)
-        return verdict
 
-    async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
-        return self._budget.mark_sent(effect, attempt)
+    async def answer(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        bill: Money,
+        now: int,
+        *,
+        rules: ScopeRules = NO_RULES,
+    ) -> Settlement:
+        return self._budget.answer(effect, attempt, bill, now, rules)
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
-        return self._budget.answer(effect, attempt, bill, now)
+    async def cut_off(
+        self, effect: EffectKey, attempt: int, now: int, *, rules: ScopeRules = NO_RULES
+    ) -> Settlement:
+        return self._budget.cut_off(effect, attempt, now, rules)
 
-    async def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        return self._budget.cut_off(effect, attempt, now)
+    async def claims(self, effects: Sequence[EffectKey]) -> Mapping[EffectKey, tuple[Claim, ...]]:
+        claims = {key: tuple(copy(one) for _, one in self._budget.attempts(key)) for key in effects}
+        return {key: attempts for key, attempts in claims.items() if attempts}
 
-    async def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
-        return self._budget.release(effect, attempt, now)
+    async def wait(
+        self,
+        effect: EffectKey,
+        scope_id: ScopeId,
+        wanted: Money,
+        inside: Sequence[EffectKey],
+        holder: HolderId,
+        now: int,
+        rules: ScopeRules = NO_RULES,
+    ) -> Deadlock | None:
+        return self._budget.wait(
+            effect, scope_id, wanted, inside, holder=holder, now=now, rules=rules
+        )
 
-    async def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
-        return copy(self._budget.claim(effect, attempt))
+    async def end_wait(self, effect: EffectKey) -> None:
+        self._budget.end_wait(effect)
 
     async def renew(self, holder: HolderId, until_ms: int) -> None:
         self._budget.renew(holder, until_ms)
@@ -212,17 +235,17 @@ class _NothingBeside:
     def holds(self, ledger: Ledger) -> bool:
         return False
 
-    async def raise_budget(self, program: ProgramId, amount: Money) -> RunRecord:
-        raise BugError("a run that is not on disk cannot go on later")
-
-    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
-        raise BugError("a replay keeps the answers of its own run")
-
     async def is_running(self, run: RunRecord) -> bool:
         return False
 
     async def tidy(self, now: int) -> None:
         pass
+
+    def make_place(self, key: EffectKey, length: int) -> None:
+        """Do nothing: this journal does not outlive its process."""
+
+    def leave_place(self, key: EffectKey) -> None:
+        """Do nothing, as `make_place` does."""
 
     async def kept(self) -> Sequence[KeptOutcome]:
         return []
@@ -241,8 +264,10 @@ class MemoryJournal(_NothingBeside):
             self._runs.append(run)
         return self._runs[-1]
 
-    async def end(self, now: int, *, is_given_up: bool = False) -> None:
-        self._runs[-1] = structs.replace(self._runs[-1], ended_ms=now, is_given_up=is_given_up)
+    async def end(self, now: int, *, is_given_up: bool = False, refusal: str = "") -> None:
+        self._runs[-1] = structs.replace(
+            self._runs[-1], ended_ms=now, is_given_up=is_given_up, refusal=refusal
+        )
 
     async def find(self, key: EffectKey) -> RecordedOutcome | None:
         found = self._effects.get(key)
@@ -291,15 +316,19 @@ class MemoryJournal(_NothingBeside):
     async def cut_off(self) -> Sequence[UnfinishedEffect]:
         return [
             UnfinishedEffect(
-                key, type(effect.request).__name__, _repeatable(effect), key not in self._at(key)
+                key,
+                str(effect.path),
+                type(effect.request).__name__,
+                _repeatable(effect),
+                key not in self._at(key),
             )
             for key, (effect, outcome) in self._effects.items()
             if outcome is None and self._is_of_this_run(effect)
         ]
 
-    async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+    async def calls(self) -> Sequence[PastCall]:
         return [
-            (key, charged_for(outcome))
+            PastCall(key, str(effect.path), outcome)
             for key, (effect, outcome) in self._effects.items()
             if outcome is not None
             and isinstance(effect.request, CallModel)
@@ -330,9 +359,8 @@ class MemoryJournal(_NothingBeside):
             if effect.path.program == program
         ]
 
-    async def note_reuse(self, reused: ReusedRun) -> RunRecord:
-        self._runs[-1] = structs.replace(self._runs[-1], reused=reused)
-        return self._runs[-1]
+    async def note(self, run: RunRecord) -> None:
+        self._runs[-1] = run
 
     async def aclose(self) -> None:
         pass
@@ -364,7 +392,7 @@ class ReplayJournal(_NothingBeside):
         self._why = _CUT_OFF if runs[-1].ended_ms is None else _CHANGED
         return runs[-1]
 
-    async def end(self, now: int, *, is_given_up: bool = False) -> None:
+    async def end(self, now: int, *, is_given_up: bool = False, refusal: str = "") -> None:
         pass
 
     async def find(self, key: EffectKey) -> RecordedOutcome | None:
@@ -399,7 +427,7 @@ class ReplayJournal(_NothingBeside):
     async def cut_off(self) -> Sequence[UnfinishedEffect]:
         return []
 
-    async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+    async def calls(self) -> Sequence[PastCall]:
         return []
 
     async def refused(self) -> Sequence[EffectKey]:
@@ -407,6 +435,9 @@ class ReplayJournal(_NothingBeside):
 
     async def runs(self) -> Sequence[RunRecord]:
         return await self._journal.runs()
+
+    async def note(self, run: RunRecord) -> None:
+        """Do nothing: a replay changes nothing."""
 
     async def past(self, program: ProgramId) -> Sequence[PastEffect]:
         return await self._journal.past(program)

@@ -314,8 +314,12 @@ def list_runs(dsn: str) -> list[RunSummary]:
     server = server_of(dsn)
     with _session(server) as session:
         rows = session.execute(_QUERIES.runs).fetchall()
+
         return summaries(
-            rows, _seals(server.name), lambda run: _is_held(session, _keys(server, run))
+            rows,
+            _seals(server.name),
+            lambda run: _is_held(session, _keys(server, run)),
+            partial(_QUERIES.unrecorded, session, _files(server).spooled),
         )
 
 

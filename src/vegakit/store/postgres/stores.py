@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from vegakit.conversation import Message
+from vegakit.policy import counter_ids
 from vegakit.records import digest128
 from vegakit.store.conversations import (
     MemoryLine,
@@ -24,7 +25,7 @@ from vegakit.store.conversations import (
     whole_turns,
 )
 from vegakit.store.ledger import SqlLedger
-from vegakit.store.ledger_rows import CLAIMS, LEASES, SCOPES, LedgerRows, LockSet
+from vegakit.store.ledger_rows import CLAIMS, COUNTERS, LEASES, SCOPES, LedgerRows, LockSet
 from vegakit.store.postgres.connection import (
     PostgresReader,
     PostgresSession,
@@ -256,35 +257,40 @@ def _marks(words: list[str]) -> list[str]:
 
 LEDGER = Format(
     "ledger",
-    1,
+    3,
     (
         """CREATE TABLE scopes (
             id TEXT COLLATE "C" PRIMARY KEY, parent TEXT COLLATE "C", is_part BOOLEAN NOT NULL,
-            rule TEXT NOT NULL, cap BIGINT, is_open BOOLEAN NOT NULL, settled BIGINT NOT NULL,
-            reserved BIGINT NOT NULL, held BIGINT NOT NULL, spent BIGINT NOT NULL, period TEXT,
-            alerted_percent BIGINT NOT NULL, children BIGINT NOT NULL, claims BIGINT NOT NULL,
-            holder TEXT COLLATE "C"
+            rule TEXT NOT NULL, is_open BOOLEAN NOT NULL, settled BIGINT NOT NULL,
+            reserved BIGINT NOT NULL, held BIGINT NOT NULL, counted_in TEXT NOT NULL,
+            children BIGINT NOT NULL, claims BIGINT NOT NULL, holder TEXT COLLATE "C"
         ) WITH (fillfactor = 50)""",
         "CREATE INDEX scopes_inside ON scopes (parent)",
         "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL",
         """CREATE TABLE claims (
             id TEXT COLLATE "C" PRIMARY KEY, scope TEXT COLLATE "C" NOT NULL,
-            holder TEXT COLLATE "C" NOT NULL, amount BIGINT NOT NULL, state TEXT NOT NULL,
-            charged BIGINT NOT NULL, charged_at_ms BIGINT NOT NULL
+            holder TEXT COLLATE "C" NOT NULL, amount BIGINT NOT NULL, counted_in TEXT NOT NULL,
+            state TEXT NOT NULL, charged BIGINT NOT NULL, charged_at_ms BIGINT NOT NULL
         )""",
-        "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
+        "CREATE INDEX live_claims ON claims (holder) WHERE state = 'sent'",
+        """CREATE TABLE counters (
+            id TEXT COLLATE "C" PRIMARY KEY, settled BIGINT NOT NULL, reserved BIGINT NOT NULL
+        ) WITH (fillfactor = 50)""",
+        """CREATE TABLE limits (
+            id TEXT COLLATE "C" PRIMARY KEY, rules TEXT NOT NULL, version BIGINT NOT NULL
+        )""",
         'CREATE TABLE leases (id TEXT COLLATE "C" PRIMARY KEY, until_ms BIGINT NOT NULL)',
+        'CREATE TABLE waiters (id TEXT COLLATE "C" PRIMARY KEY, waiter TEXT NOT NULL)',
     ),
 )
 """As in SQLite. Room is left beside each scope, whose figures change all the time."""
 
-_ALSO = """CASE WHEN strpos(around.rule, '"also":"') > 0 THEN around.rule::json ->> 'also' END"""
 _AROUND = f"""
     WITH RECURSIVE around AS (
-        SELECT id, parent, rule FROM scopes
+        SELECT id, parent FROM scopes
         WHERE id = ANY(?) OR id IN (SELECT scope FROM claims WHERE id = ANY(?))
-        UNION SELECT outer_one.id, outer_one.parent, outer_one.rule
-        FROM scopes AS outer_one JOIN around ON outer_one.id = ANY(ARRAY[around.parent, {_ALSO}])
+        UNION SELECT outer_one.id, outer_one.parent
+        FROM scopes AS outer_one JOIN around ON outer_one.id = around.parent
     )
     {SCOPES.select} id IN (SELECT id FROM around) ORDER BY parent IS NOT NULL, id FOR UPDATE
 """  # noqa: S608  (our words)
@@ -294,12 +300,16 @@ _ANY = "id = ANY(?) ORDER BY id FOR UPDATE"
 class PostgresLedger(SqlLedger):
     """Implements `ports.Ledger`."""
 
+    is_personal = False
+
     def __init__(self, dsn: str, *, schema: str | None = None) -> None:
         super().__init__(PostgresThread(server_of(dsn, schema), LEDGER, LockedRows))
 
 
 class LockedRows(LedgerRows):
     """The rows of a ledger, each locked before it is read."""
+
+    names = "SELECT value FROM jsonb_array_elements_text(?::jsonb) AS value"
 
     def __init__(self, session: PostgresSession) -> None:
         super().__init__(session, lambda: session.transactions, " FOR UPDATE")
@@ -329,4 +339,17 @@ class LockedRows(LedgerRows):
         self._claims.keep(claimed.fetchall(), claims)
         if leased is not None:
             self._leases.keep(leased.fetchall(), holders)
+        self._lock_counters(lock_set)
         self.good()
+
+    def _lock_counters(self, lock_set: Sequence[LockSet]) -> None:
+        """Lock the counters last, in the order of their names."""
+        names = {name for claim in self.budget.claims.values() for name in claim.counted_in}
+        for each in lock_set:
+            if each.numbers_at_ms is not None:
+                self.load_limits()
+                for owner in (*each.owners, *self.budget.scopes.limits):
+                    names.update(counter_ids(owner, each.numbers_at_ms))
+        if names:
+            rows = self._execute(COUNTERS.select + _ANY, (sorted(names),)).fetchall()
+            self._counters.keep(rows, names)

@@ -154,6 +154,12 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         for layout in layouts:
             create_tables(connection.execute, path, layout)
         connection.execute("COMMIT")
+    except UnicodeDecodeError as error:  # the text of SQLite's own error has bytes of the damage
+        connection.close()
+        raise StoreError(
+            f"{path} is damaged; put a copy of it back, or to start over, type: "
+            f"{move_away_command(path)}"
+        ) from error
     except BaseException:
         connection.close()
         raise

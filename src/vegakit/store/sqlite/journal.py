@@ -149,7 +149,8 @@ def list_runs(path: str | PathLike[str]) -> list[RunSummary]:
     seals = RowSeals(str(path), user_seal)
     with _opened(file_path) as file:
         rows = file.execute(_QUERIES.runs)
-        return summaries(rows, seals, partial(_is_running, file_path))
+        is_running, spooled = partial(_is_running, file_path), _files(file_path).spooled
+        return summaries(rows, seals, is_running, partial(_QUERIES.unrecorded, file, spooled))
 
 
 def recorded_calls(path: str | PathLike[str]) -> list[RecordedCall]:

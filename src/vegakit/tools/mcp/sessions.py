@@ -43,6 +43,7 @@ from vegakit.errors import (
     CapabilityDenied,
     ErrorClass,
     LimitReached,
+    StoreError,
     Timeout,
     ToolFailed,
     UserError,
@@ -125,7 +126,7 @@ def make_sampling_callback(answer: SamplingHandler) -> "SamplingFnT":
         del context
         try:
             result = await answer(_sample(params))
-        except (UserError, WorldError) as error:
+        except (UserError, StoreError, WorldError) as error:
             return ErrorData(code=INVALID_REQUEST, message=f"{type(error).__name__}: {error}")
         return _result(result)
 
@@ -315,7 +316,7 @@ class McpSession:
         """Return the error for a failed start. An error that a person must fix, such as a missing
         sandbox, is returned as it is."""
         cause = _cause(self._task)
-        if isinstance(cause, UserError):
+        if isinstance(cause, UserError | StoreError):
             return cause
         parts = [self._why or (f"{type(cause).__name__}: {cause}" if cause else "")]
         parts.append(self._stderr_text())

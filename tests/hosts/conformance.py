@@ -1,4 +1,4 @@
-"""Conformance checks that every host passes, and the simulated host (kit, host).
+"""Conformance checks that every host passes, and the simulated host.
 
 @pytest.mark.parametrize("check", HOST_CHECKS)
 def test_my_host(check):
@@ -72,7 +72,8 @@ _LONG_MS = 3_600_000
 _DOWN = Failed(ErrorClass.SERVER, "down", charged=Money(3))
 
 
-def _at(place: int, request: EffectRequest | None = None) -> Effect:
+def effect_at(place: int, request: EffectRequest | None = None) -> Effect:
+    """Return the effect at a place of a loop."""
     path = EffectPath(
         TenantId("t"), ProgramId("p"), (Incarnation("a", 1),), Site("send", 1), (place,)
     )
@@ -93,7 +94,7 @@ async def _outcomes(host: CheckedHost, count: int) -> dict[int, EffectOutcome]:
 
 async def _says_nothing_more(host: CheckedHost, due_ms: int = 1) -> None:
     """A last effect brings its own outcome and no other."""
-    host.start(_at(999, SetTimer(host.now + due_ms)))
+    host.start(effect_at(999, SetTimer(host.now + due_ms)))
     assert list(await _outcomes(host, 1)) == [999]
 
 
@@ -106,7 +107,7 @@ async def _brings_one_outcome_of_each(make: MakeHost) -> None:
     ]
     host = make(lambda effect: fates[effect.path.loop[0]], None)
     for place in range(3):
-        host.start(_at(place))
+        host.start(effect_at(place))
     assert await _outcomes(host, 3) == {n: fate.outcome for n, fate in enumerate(fates)}
     await _says_nothing_more(host)
     await host.aclose()
@@ -115,7 +116,7 @@ async def _brings_one_outcome_of_each(make: MakeHost) -> None:
 async def _answers_in_program_order(make: MakeHost) -> None:
     host = make(lambda effect: ScriptedOutcome(5), None)
     for place in (2, 0, 3, 1):
-        host.start(_at(place))
+        host.start(effect_at(place))
     came: list[HostEvent] = []
     while len(came) < 4:
         events: Sequence[HostEvent] = await host.next()
@@ -127,10 +128,10 @@ async def _answers_in_program_order(make: MakeHost) -> None:
 
 async def _cancels_what_is_under_way(make: MakeHost) -> None:
     host = make(lambda effect: ScriptedOutcome(_LONG_MS), None)
-    host.start(_at(0))
-    host.start(_at(1, SetTimer(host.now + 5)))
+    host.start(effect_at(0))
+    host.start(effect_at(1, SetTimer(host.now + 5)))
     assert list(await _outcomes(host, 1)) == [1]
-    host.cancel(_at(0).key)
+    host.cancel(effect_at(0).key)
     assert await _outcomes(host, 1) == {0: EffectCancelled()}
     await _says_nothing_more(host)
     await host.aclose()
@@ -138,8 +139,8 @@ async def _cancels_what_is_under_way(make: MakeHost) -> None:
 
 async def _cancels_what_has_not_begun(make: MakeHost) -> None:
     host = make(lambda effect: ScriptedOutcome(_LONG_MS), MemoryJournal())
-    host.start(_at(0))
-    host.cancel(_at(0).key)
+    host.start(effect_at(0))
+    host.cancel(effect_at(0).key)
     assert await _outcomes(host, 1) == {0: EffectCancelled()}
     await _says_nothing_more(host)
     await host.aclose()
@@ -148,11 +149,11 @@ async def _cancels_what_has_not_begun(make: MakeHost) -> None:
 async def _cancels_once(make: MakeHost) -> None:
     """Cancelled twice, or when it is over, or never started: nothing more is said of it."""
     host = make(lambda effect: ScriptedOutcome(_LONG_MS if effect.path.loop[0] else 0), None)
-    host.start(_at(0))
+    host.start(effect_at(0))
     assert await _outcomes(host, 1) == {0: Answered(None)}
-    host.start(_at(1))
+    host.start(effect_at(1))
     for place in (0, 1, 1, 2):
-        host.cancel(_at(place).key)
+        host.cancel(effect_at(place).key)
     assert await _outcomes(host, 1) == {1: EffectCancelled()}
     await _says_nothing_more(host)
     await host.aclose()
@@ -162,7 +163,7 @@ async def _rings_no_timer_early(make: MakeHost) -> None:
     host = make(lambda effect: ScriptedOutcome(), None)
     due_ms = {place: host.now + wait for place, wait in enumerate((30, 1, 0, -5))}
     for place, at_ms in due_ms.items():
-        host.start(_at(place, SetTimer(at_ms)))
+        host.start(effect_at(place, SetTimer(at_ms)))
     rung = 0
     while rung < len(due_ms):
         for event in await host.next():
@@ -174,7 +175,7 @@ async def _rings_no_timer_early(make: MakeHost) -> None:
 
 async def _cancels_a_timer(make: MakeHost) -> None:
     host = make(lambda effect: ScriptedOutcome(), None)
-    timer = _at(0, SetTimer(host.now + _LONG_MS))
+    timer = effect_at(0, SetTimer(host.now + _LONG_MS))
     host.start(timer)
     host.cancel(timer.key)
     assert await _outcomes(host, 1) == {0: EffectCancelled()}
@@ -185,8 +186,8 @@ async def _tells_a_crash_as_an_outcome(make: MakeHost) -> None:
     """And what else is under way goes on."""
     fates = [ScriptedOutcome(1, ZeroDivisionError("by nought")), ScriptedOutcome(10)]
     host = make(lambda effect: fates[effect.path.loop[0]], None)
-    host.start(_at(0))
-    host.start(_at(1))
+    host.start(effect_at(0))
+    host.start(effect_at(1))
     came = await _outcomes(host, 2)
     assert came == {0: Crashed("ZeroDivisionError: by nought"), 1: Answered(None)}
     await host.aclose()
@@ -195,9 +196,9 @@ async def _tells_a_crash_as_an_outcome(make: MakeHost) -> None:
 async def _keeps_before_it_tells(make: MakeHost) -> None:
     pages = MemoryJournal()
     host = make(lambda effect: ScriptedOutcome(1, Answered("seen")), pages)
-    host.start(_at(0))
+    host.start(effect_at(0))
     assert await _outcomes(host, 1) == {0: Answered("seen")}
-    assert await pages.find(_at(0).key) == (_at(0).digest, Answered("seen"))
+    assert await pages.find(effect_at(0).key) == (effect_at(0).digest, Answered("seen"))
     await host.aclose()
 
 
@@ -211,8 +212,8 @@ async def _performs_nothing_twice(make: MakeHost) -> None:
 
     for run in range(2):
         host = make(world, pages)
-        host.start(_at(0))
-        host.start(_at(1, AskHuman("clarification", "which?", host.now + _LONG_MS + run)))
+        host.start(effect_at(0))
+        host.start(effect_at(1, AskHuman("clarification", "which?", host.now + _LONG_MS + run)))
         assert await _outcomes(host, 2) == {0: Answered("bought"), 1: Answered("bought")}
         await host.aclose()
     assert len(performed) == 2
@@ -222,7 +223,7 @@ async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
     """A request of other code at the same place has no recorded answer: the program cannot go on,
     and who waits for the next events is told why."""
     pages, performed = MemoryJournal(), list[str]()
-    other = effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old")
+    other = effect(effect_at(0).path, CallTool("pay", {}, ScopeId("")), code="old")
     await pages.claim(other, 0)
     await pages.record(other.key, Answered("wrong"))
 
@@ -231,7 +232,7 @@ async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
         return ScriptedOutcome()
 
     host = make(world, pages)
-    host.start(_at(0))
+    host.start(effect_at(0))
     try:
         came = await host.next()
     except ProgramChanged:
@@ -245,12 +246,12 @@ async def _finds_an_edit_when_it_commits(make: MakeHost) -> None:
     """A speculative effect may differ from what was recorded; one that the program comes to may
     not."""
     pages = MemoryJournal()
-    await pages.claim(effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old"), 0)
+    await pages.claim(effect(effect_at(0).path, CallTool("pay", {}, ScopeId("")), code="old"), 0)
     host = make(lambda _: ScriptedOutcome(5), pages)
-    host.start(_at(0), speculative=True)
+    host.start(effect_at(0), speculative=True)
     assert await _outcomes(host, 1) == {0: Answered(None)}
-    host.commit(_at(0).key)
-    host.start(_at(1))
+    host.commit(effect_at(0).key)
+    host.start(effect_at(1))
     try:
         came = await host.next()
     except ProgramChanged:
@@ -268,30 +269,30 @@ async def _keeps_no_failure_before_its_turn(make: MakeHost) -> None:
     )
     host = make(lambda effect: fates[effect.path.loop[0]], pages)
     for place in range(3):
-        host.start(_at(place), speculative=True)
+        host.start(effect_at(place), speculative=True)
     assert await _outcomes(host, 3) == {n: fate.outcome for n, fate in enumerate(fates)}
-    assert [(await pages.find(_at(place).key) or ("", None))[1] for place in range(3)] == [
+    assert [(await pages.find(effect_at(place).key) or ("", None))[1] for place in range(3)] == [
         None,
         None,
         Answered("yes"),
     ]
-    host.commit(_at(0).key)
-    host.cancel(_at(1).key)
+    host.commit(effect_at(0).key)
+    host.cancel(effect_at(1).key)
     await _says_nothing_more(host)
-    assert await pages.find(_at(0).key) == (_at(0).digest, _DOWN)
-    assert await pages.find(_at(1).key) is None
+    assert await pages.find(effect_at(0).key) == (effect_at(0).digest, _DOWN)
+    assert await pages.find(effect_at(1).key) is None
     await host.aclose()
 
 
 async def _keeps_what_is_committed_meanwhile(make: MakeHost) -> None:
     pages = MemoryJournal()
     host = make(lambda _: ScriptedOutcome(5, _DOWN), pages)
-    host.start(_at(0), speculative=True)
-    host.start(_at(1, SetTimer(host.now + 1)))
+    host.start(effect_at(0), speculative=True)
+    host.start(effect_at(1, SetTimer(host.now + 1)))
     assert list(await _outcomes(host, 1)) == [1]
-    host.commit(_at(0).key)
+    host.commit(effect_at(0).key)
     assert await _outcomes(host, 1) == {0: _DOWN}
-    assert await pages.find(_at(0).key) == (_at(0).digest, _DOWN)
+    assert await pages.find(effect_at(0).key) == (effect_at(0).digest, _DOWN)
     assert await pages.cut_off() == []
     await host.aclose()
 
@@ -308,11 +309,11 @@ async def _begins_again_when_it_has_landed(make: MakeHost) -> None:
         )
 
     host = make(world, None)
-    host.start(_at(0), speculative=True)
-    host.start(_at(1, SetTimer(host.now + 5)))
+    host.start(effect_at(0), speculative=True)
+    host.start(effect_at(1, SetTimer(host.now + 5)))
     assert list(await _outcomes(host, 1)) == [1]
-    host.cancel(_at(0).key)
-    host.start(structs.replace(_at(0), again=1))
+    host.cancel(effect_at(0).key)
+    host.start(structs.replace(effect_at(0), again=1))
     assert await _outcomes(host, 1) == {0: EffectCancelled()}
     assert await _outcomes(host, 1) == {0: Answered("second")}
     assert begun == [0, 1]
@@ -324,10 +325,10 @@ async def _leaves_nothing_behind(make: MakeHost) -> None:
     before = asyncio.all_tasks()
     host = make(lambda effect: ScriptedOutcome(_LONG_MS), MemoryJournal())
     for place in range(3):
-        host.start(_at(place))
-    host.start(_at(3, SetTimer(host.now + _LONG_MS)))
+        host.start(effect_at(place))
+    host.start(effect_at(3, SetTimer(host.now + _LONG_MS)))
     await asyncio.sleep(0)
-    host.start(_at(4))
+    host.start(effect_at(4))
     await host.aclose()
     assert asyncio.all_tasks() == before
 

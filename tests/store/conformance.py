@@ -1,9 +1,5 @@
 """Conformance checks that every document store and every memory passes, each run against an empty
-one (kit, host).
-
-    @pytest.mark.parametrize("check", STORE_CHECKS)
-    def test_my_store(check):
-        asyncio.run(check(MyStore()))
+one.
 """
 
 import asyncio

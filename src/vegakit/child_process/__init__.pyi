@@ -1,0 +1,1 @@
+from vegakit.child_process.children import ChildProcess as ChildProcess, Children as Children
