@@ -349,6 +349,15 @@ class _Interrupts:
         self._task.cancel()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """The loop of asyncio. It closes the pipe that signals write to while signals still use it, and
+    a Ctrl-C at that moment prints a traceback. This one first lets go of the pipe."""
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(-1)
+        super().close()
+
+
 def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
     """Run as `asyncio.run` does, and take Ctrl-C between two steps of the loop. Raised or handled
     where it comes, as by `asyncio.run`, it would leave a step half done."""
@@ -359,7 +368,7 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
     async def wait_for(task: "asyncio.Future[T]") -> T:
         return await task
 
-    runner = asyncio.Runner()
+    runner = asyncio.Runner(loop_factory=_Loop)
     task = runner.get_loop().create_task(work)
     interrupts = _Interrupts(runner.get_loop(), task)
     try:

@@ -69,3 +69,26 @@ def test_what_is_not_interrupted_returns() -> None:
         return 3
 
     assert run_interruptibly(work()) == 3
+
+
+def test_ctrl_c_while_the_loop_closes_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """asyncio closes the pipe of the signals before it removes their handlers."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, print)
+        remove = loop.remove_signal_handler
+
+        def press_and_remove(number: int) -> bool:
+            _press()
+            return remove(number)
+
+        cast("Any", loop).remove_signal_handler = press_and_remove
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptibly(work())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capfd.readouterr().err == ""

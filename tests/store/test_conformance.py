@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.store.conformance import STORE_CHECKS, StoreCheck
+from vegakit.ids import ScopeId
 from vegakit.ports import Ledger, Store
-from vegakit.store import MemoryLedger, MemoryStore, SqliteLedger, SqliteStore
+from vegakit.store import MemoryLedger, MemoryStore, SqliteLedger, SqliteStore, journal_size
 from vegakit.testing import LEDGER_CHECKS, LedgerCheck
 
 
@@ -45,3 +46,10 @@ def test_a_store(check: StoreCheck, kind: str, tmp_path: Path) -> None:
             await check(store)
 
     asyncio.run(run())
+
+
+async def test_a_file_with_only_a_budget_has_no_journal(tmp_path: Path) -> None:
+    async with aclosing(SqliteLedger(tmp_path / "vega.db")) as ledger:
+        await ledger.counter(ScopeId("user"), None, 0)
+    assert (tmp_path / "vega.db").exists()
+    assert journal_size(tmp_path / "vega.db") is None

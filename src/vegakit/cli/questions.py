@@ -14,13 +14,13 @@ from typing import TextIO
 from vegakit.cli.display import AT_KERNEL, command_parser, is_kernel, limited
 from vegakit.cli.look import duration, look_of, money, print_json
 from vegakit.cli.main import JSON, Argument
-from vegakit.cli.runs import journal_of_user, runs_in, short_id
+from vegakit.cli.runs import journal_of_user, short_id
 from vegakit.concurrency import SteadyClock
 from vegakit.control import BlockingControlClient, Question, connect, render_question
 from vegakit.errors import StoreError, UserError
 from vegakit.money import Money
 from vegakit.sdk import Runtime
-from vegakit.store import journal_size, show_place
+from vegakit.store import journal_size, list_runs, show_place
 
 # What those share that ask people: which runtime asks, and how a screen is filled.
 
@@ -68,7 +68,7 @@ def _without_runtime() -> str:
     ended. Return "" if that is not known."""
     reason = ""
     for place in (_FILE, journal_of_user()):
-        runs = runs_in(place) if journal_size(place) else ()
+        runs = list_runs(place) if journal_size(place) is not None else []
         for one in reversed(runs):
             shown = f"run {short_id(one.run)} of {show_place(place)}"
             if one.is_running:

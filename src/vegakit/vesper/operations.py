@@ -6,6 +6,7 @@ and sees at once what its own calls bring.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -29,7 +30,7 @@ from vegakit.contracts import (
 from vegakit.errors import BugError, UserError, did_you_mean
 from vegakit.ports import Clock, Store
 from vegakit.records import from_json
-from vegakit.store import journal_size, open_stores, show_place
+from vegakit.store import open_stores, show_place
 from vegakit.vesper.evidence import (
     STATES,
     KeptDifference,
@@ -264,8 +265,8 @@ async def store_with_rollouts(stores: Sequence[Store]) -> Store:
 
 
 def is_place(place: str) -> bool:
-    """Return whether a place is there: of a server only opening it tells."""
-    return "://" in place or journal_size(place) is not None
+    """Return whether a file exists, or a place is on a server, which only opening it can tell."""
+    return "://" in place or Path(place).is_file()
 
 
 @asynccontextmanager

@@ -55,8 +55,9 @@ local per_ms, channel, told = tonumber(ARGV[8]), ARGV[9], ARGV[10]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 redis.call('ZREMRANGEBYSCORE', topics, '-inf', now - keep_ms)
-if not redis.call('ZSCORE', topics, topic) and redis.call('ZCARD', topics) >= most_topics then
-    return false
+if not redis.call('ZSCORE', topics, topic) then
+    if redis.call('ZCARD', topics) >= most_topics then return false end
+    redis.call('DEL', stream)  -- its own expiry may come a millisecond later
 end
 local start = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local last, base, total = 0, nil, 0

@@ -7,7 +7,7 @@ share one transaction. A torn last transaction is dropped by SQLite when the fil
 import asyncio
 import logging
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -203,8 +203,23 @@ def forget_runs(
 
 
 def journal_size(path: str | PathLike[str]) -> int | None:
-    """Return how many bytes the file has; None where there is none."""
-    return Path(path).stat().st_size if Path(path).is_file() else None
+    """Return how many bytes the file has; None without a file, or if the file has no journal, as
+    when it holds only a budget."""
+    import sqlite3
+
+    file_path = Path(path)
+    if not file_path.is_file():
+        return None
+    address = f"{file_path.resolve().as_uri()}?mode=ro"
+    # The operation that reads a damaged file reports it.
+    with (
+        suppress(sqlite3.Error, StoreError),
+        held(file_path),
+        closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as file,
+    ):
+        if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchall():
+            return None
+    return file_path.stat().st_size
 
 
 @contextmanager
