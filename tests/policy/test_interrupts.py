@@ -2,7 +2,6 @@
 
 import pytest
 
-from vegakit.errors import InvalidRuleError
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     INTERRUPT_KINDS,
@@ -24,7 +23,7 @@ from vegakit.policy import (
     Terminate,
 )
 from vegakit.policy.interrupts import ApprovableAction, InterruptExpired, KindRule
-from vegakit.records import from_json, to_json
+from vegakit.records import to_json
 
 HOUR = 3_600_000
 MINUTE = 60_000
@@ -77,20 +76,24 @@ def test_a_kind_expires_at_its_time_with_its_consequence(
 ) -> None:
     """Nothing a millisecond before; at the millisecond the stated default, and only once."""
     interrupts = opened(kind, at=7)
-    assert interrupts.next_expiry() == 7 + ttl_ms
+    assert next_expiry(interrupts) == 7 + ttl_ms
     assert interrupts.on_timer(6 + ttl_ms) == []
     assert interrupts.on_timer(7 + ttl_ms) == [InterruptExpired(Q, kind, WRITER, consequence)]
     assert interrupts.by_id[Q].status is InterruptStatus.EXPIRED
     assert interrupts.by_id[Q].settled_ms == 7 + ttl_ms
-    assert interrupts.next_expiry() is None
+    assert next_expiry(interrupts) is None
     assert interrupts.on_timer(8 + ttl_ms) == []
+
+
+def next_expiry(interrupts: Interrupts) -> int | None:
+    return interrupts.deadlines[0][0] if interrupts.deadlines else None
 
 
 def test_a_checkpoint_never_expires() -> None:
     """Even when it is opened with a time of its own."""
     interrupts = Interrupts()
     interrupts.open(ask(kind=InterruptKind.CHECKPOINT, expires_ms=5), 0)
-    assert interrupts.next_expiry() is None
+    assert next_expiry(interrupts) is None
     assert interrupts.on_timer(1 << 60) == []
     assert interrupts.by_id[Q].status is InterruptStatus.PENDING
 
@@ -108,7 +111,7 @@ def test_a_question_may_bring_its_own_time() -> None:
     """The time of the question replaces the kind's."""
     interrupts = Interrupts()
     interrupts.open(ask(expires_ms=90), 0)
-    assert interrupts.next_expiry() == 90
+    assert next_expiry(interrupts) == 90
 
 
 def test_settings_replace_the_row_of_a_kind() -> None:
@@ -119,7 +122,7 @@ def test_settings_replace_the_row_of_a_kind() -> None:
     interrupts.open(ask("a", InterruptKind.CLARIFICATION), 0)
     interrupts.open(ask("b"), 0)
     assert [e.consequence for e in interrupts.on_timer(10)] == [guess]
-    assert interrupts.next_expiry() == HOUR
+    assert next_expiry(interrupts) == HOUR
 
 
 def test_a_kind_without_limit_waits_until_it_is_answered() -> None:
@@ -127,9 +130,9 @@ def test_a_kind_without_limit_waits_until_it_is_answered() -> None:
     rule = InterruptRule({InterruptKind.CLARIFICATION: KindRule(None, NOBODY_ANSWERED)})
     interrupts = Interrupts(rule)
     interrupts.open(ask("a", InterruptKind.CLARIFICATION), 0)
-    assert interrupts.next_expiry() is None
+    assert next_expiry(interrupts) is None
     interrupts.open(ask("b", InterruptKind.CLARIFICATION, expires_ms=3), 0)
-    assert interrupts.next_expiry() == 3
+    assert next_expiry(interrupts) == 3
     replied = interrupts.answer(InterruptId("a"), Replied(1), "ann", PUSH.digest, 9)
     assert isinstance(replied, Interrupt)
 
@@ -140,7 +143,7 @@ def test_what_expires_together_comes_in_order() -> None:
     for name, expires_ms in (("c", 5), ("b", 9), ("a", 9), ("z", 4), ("y", 10)):
         interrupts.open(ask(name, expires_ms=expires_ms), 0)
     assert [e.id for e in interrupts.on_timer(9)] == ["z", "c", "a", "b"]
-    assert interrupts.next_expiry() == 10
+    assert next_expiry(interrupts) == 10
 
 
 def test_an_answer_is_kept_with_who_and_when() -> None:
@@ -158,7 +161,7 @@ def test_an_answer_is_kept_with_who_and_when() -> None:
         use_before_ms=5 + 10 * MINUTE,
     )
     assert interrupts.by_id[Q] == interrupt
-    assert interrupts.next_expiry() is None
+    assert next_expiry(interrupts) is None
 
 
 def test_the_last_millisecond_to_answer() -> None:
@@ -296,7 +299,7 @@ def test_a_clock_set_back_revives_nothing() -> None:
     assert [e.id for e in interrupts.on_timer(0)] == ["q"]
 
 
-@pytest.mark.parametrize("touch", ["use", "cancel", "end", "timer", "open"])
+@pytest.mark.parametrize("touch", ["use", "cancel", "timer", "open"])
 def test_every_event_moves_the_clock(touch: str) -> None:
     """Whoever saw a later time, an approval that had lapsed by then stays lapsed."""
     interrupts = approved()
@@ -304,7 +307,6 @@ def test_every_event_moves_the_clock(touch: str) -> None:
     {
         "use": lambda: interrupts.use(Q, OTHER, later),
         "cancel": lambda: interrupts.cancel(InterruptId("x"), later),
-        "end": lambda: interrupts.on_process_ended(Pid("nobody"), later),
         "timer": lambda: interrupts.on_timer(later),
         "open": lambda: interrupts.open(ask("b"), later),
     }[touch]()
@@ -318,7 +320,7 @@ def test_cancel_settles_a_pending_question_once() -> None:
     assert isinstance(cancelled, Interrupt)
     assert cancelled.status is InterruptStatus.CANCELLED
     assert cancelled.settled_ms == 3
-    assert interrupts.next_expiry() is None
+    assert next_expiry(interrupts) is None
     refusal = interrupts.answer(Q, Approved(), "ann", PUSH.digest, 4)
     assert refusal is InterruptRefusal.SETTLED
     assert interrupts.cancel(Q, 4) is InterruptRefusal.SETTLED
@@ -333,130 +335,3 @@ def test_cancel_withdraws_an_unused_approval() -> None:
     assert withdrawn.status is InterruptStatus.RESOLVED
     assert interrupts.use(Q, PUSH.digest, 2) is InterruptRefusal.NOT_APPROVED
     assert interrupts.cancel(Q, 3) is InterruptRefusal.SETTLED
-
-
-def test_the_end_of_a_process_cancels_its_interrupts() -> None:
-    """Pending ones and unused approvals of this life of this process, in the order opened."""
-    interrupts = Interrupts()
-    for name, owner in (("b", WRITER), ("a", WRITER), ("c", Pid("program/writer#2"))):
-        interrupts.open(ask(name, owner=owner), 0)
-    interrupts.answer(InterruptId("a"), Approved(), "ann", PUSH.digest, 1)
-    assert interrupts.on_process_ended(WRITER, 2) == ["b", "a"]
-    assert interrupts.use(InterruptId("a"), PUSH.digest, 2) is InterruptRefusal.NOT_APPROVED
-    assert interrupts.by_id[InterruptId("b")].status is InterruptStatus.CANCELLED
-    assert interrupts.by_id[InterruptId("c")].status is InterruptStatus.PENDING
-    assert interrupts.on_process_ended(WRITER, 3) == []
-
-
-def test_an_id_is_opened_once() -> None:
-    """A second question under the same id changes nothing."""
-    interrupts = opened()
-    assert interrupts.open(ask(text="Push it all?"), 1) is InterruptRefusal.ALREADY_OPENED
-    assert interrupts.by_id[Q].ask.text == "Push to main?"
-
-
-def test_a_permission_needs_an_action_and_words_do_not() -> None:
-    """An approval of nothing in particular would permit anything."""
-    interrupts = Interrupts()
-    blank = InterruptRequest(Q, InterruptKind.CONFIRMATION, WRITER, "Go on?")
-    words = InterruptRequest(Q, InterruptKind.CLARIFICATION, WRITER, "Which branch?")
-    assert interrupts.open(blank, 0) is InterruptRefusal.NO_ACTION
-    assert isinstance(interrupts.open(words, 0), Interrupt)
-    assert isinstance(interrupts.answer(Q, Replied("main"), "ann", None, 0), Interrupt)
-
-
-@pytest.mark.parametrize(
-    "mark", ["\x1b[2K", "\r", "\x00", "\x7f", "\x9f", "\u202e", "\u2066", "\u200f", "\U000e0041"]
-)
-def test_text_that_would_be_read_as_another_is_refused(mark: str) -> None:
-    """Escape sequences, returns, marks that turn text round and invisible letters."""
-    refusal = Interrupts().open(ask(text=f"rm {mark}x"), 0)
-    assert refusal is InterruptRefusal.MISLEADING_TEXT
-
-
-def test_text_that_cannot_be_stored_is_refused() -> None:
-    """Half a character would break the record it is written to."""
-    assert Interrupts().open(ask(text="\ud83d"), 0) is InterruptRefusal.MISLEADING_TEXT
-
-
-@pytest.mark.parametrize("text", ["Push?\n\tgit push", "Löschen? 削除 🙂", "حذف؟", "a~\xa0b"])
-def test_plain_text_of_any_language_is_fine(text: str) -> None:
-    """Lines, tabs and scripts written from right to left mislead nobody."""
-    assert isinstance(Interrupts().open(ask(text=text), 0), Interrupt)
-
-
-def test_people_are_not_flooded() -> None:
-    """Beyond max_pending questions are refused; what needs no answer still opens."""
-    interrupts = Interrupts(InterruptRule(max_pending=2))
-    assert isinstance(interrupts.open(ask("a"), 0), Interrupt)
-    assert isinstance(interrupts.open(ask("b"), 0), Interrupt)
-    assert interrupts.open(ask("c"), 0) is InterruptRefusal.TOO_MANY
-    assert isinstance(interrupts.open(ask("d", InterruptKind.SYSTEM_ERROR), 0), Interrupt)
-    interrupts.cancel(InterruptId("a"), 0)
-    interrupts.cancel(InterruptId("b"), 0)
-    assert isinstance(interrupts.open(ask("c"), 0), Interrupt)
-
-
-def test_a_thousand_questions_may_wait_by_default() -> None:
-    """Ten thousand would be approved unread."""
-    interrupts = Interrupts()
-    verdicts = [interrupts.open(ask(str(n)), 0) for n in range(1001)]
-    assert isinstance(verdicts[999], Interrupt)
-    assert verdicts[1000] is InterruptRefusal.TOO_MANY
-
-
-def test_what_is_over_can_be_forgotten() -> None:
-    """Settled strictly before, and any permission in it lapsed by then; pending ones stay."""
-    interrupts = Interrupts()
-    for name in ("pending", "declined", "approved", "used"):
-        interrupts.open(ask(name), 0)
-    for name, answer in (("declined", Declined()), ("approved", Approved()), ("used", Approved())):
-        interrupts.answer(InterruptId(name), answer, "ann", PUSH.digest, 0)
-    interrupts.use(InterruptId("used"), PUSH.digest, 6)
-    assert interrupts.reap(0) == []
-    assert interrupts.reap(1) == ["declined", "used"]
-    assert interrupts.reap(10 * MINUTE) == []
-    assert interrupts.reap(10 * MINUTE + 1) == ["approved"]
-    assert list(interrupts.by_id) == ["pending"]
-    assert interrupts.use(InterruptId("used"), PUSH.digest, 7) is InterruptRefusal.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        ((0, NOBODY_ANSWERED, True, None), "at least 1 ms"),
-        ((1, NOBODY_ANSWERED, True, 0), "at least 1 ms"),
-        ((-1, NOBODY_ANSWERED, True, None), "at least 1 ms"),
-        ((1, None, True, None), "needs at_expiry"),
-        ((1, Resume(Approved()), True, 1), "nobody approves by silence"),
-    ],
-)
-def test_a_kind_that_cannot_hold_is_refused(
-    broken: tuple[int, Resume | None, bool, int | None], message: str
-) -> None:
-    """No time, no consequence, or an approval nobody gave."""
-    with pytest.raises(InvalidRuleError, match=message):
-        KindRule(*broken)
-
-
-def test_the_shortest_times_hold() -> None:
-    """One millisecond to answer and one to use it is a rule."""
-    assert KindRule(1, NOBODY_ANSWERED, use_within_ms=1).ttl_ms == 1
-    assert InterruptRule(max_pending=1).max_pending == 1
-    with pytest.raises(InvalidRuleError, match="at least 1 question wait; got 0"):
-        InterruptRule(max_pending=0)
-
-
-def test_unknown_interrupts_are_not_answered() -> None:
-    """There is nothing to answer."""
-    refusal = Interrupts().answer(Q, Approved(), "ann", PUSH.digest, 0)
-    assert refusal is InterruptRefusal.UNKNOWN
-
-
-def test_it_is_the_same_after_storing() -> None:
-    """Rules, order of deadlines, answers and permissions."""
-    interrupts = Interrupts(InterruptRule({InterruptKind.TIMEOUT: KindRule(3, NOBODY_ANSWERED)}))
-    interrupts.open(ask("t", InterruptKind.TIMEOUT), 0)
-    interrupts.open(ask("a"), 0)
-    interrupts.answer(InterruptId("a"), Approved(), "ann", PUSH.digest, 1)
-    assert from_json(Interrupts, to_json(interrupts)) == interrupts

@@ -136,7 +136,7 @@ def tell(story: Story, happened: Happened, name: str) -> Story | None:
             story.status, story.settled = "expired", happened.at
         case "use" if about and story.permits(happened):
             story.uses.append(happened.at)
-        case "cancel" | "end" if about or happened.who == story.ask.owner:
+        case "cancel" if about:
             if story.status == "pending":
                 story.status, story.settled = "cancelled", happened.at
             story.withdrawn = True
@@ -248,15 +248,11 @@ class InterruptsAgainstHistory(RuleBasedStateMachine):
         assert isinstance(verdict, Interrupt) == bool(live or pending)
         self.happened("cancel", id=name)
 
-    @rule(what=st.sampled_from(["timer", "timer", "timer", "end", "cancel", "reap"]), pick=PICKS)
+    @rule(what=st.sampled_from(["timer", "timer", "timer", "cancel", "reap"]), pick=PICKS)
     def something_ends(self, what: str, pick: int) -> None:
         match what:
             case "timer":
                 self.timer_fires()
-            case "end":
-                owner = Pid(f"p/{'ab'[pick % 2]}#1")
-                self.interrupts.on_process_ended(owner, self.clock)
-                self.happened("end", owner)
             case "cancel":
                 self.cancelled(NAMES[pick])
             case _:
@@ -289,7 +285,9 @@ class InterruptsAgainstHistory(RuleBasedStateMachine):
     @invariant()
     def the_next_expiry_is_the_earliest(self) -> None:
         ends = [story.ends for story in self.pending()]
-        assert self.interrupts.next_expiry() == (min(ends) if ends else None)
+        assert (
+            self.interrupts.deadlines[0][0] == min(ends) if ends else not self.interrupts.deadlines
+        )
 
 
 TestInterrupts = InterruptsAgainstHistory.TestCase

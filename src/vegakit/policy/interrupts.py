@@ -362,17 +362,6 @@ class Interrupts(Struct):
             return InterruptRefusal.SETTLED
         return self._keep(replace(interrupt, use_before_ms=None))
 
-    def on_process_ended(self, owner: Pid, now: int) -> list[InterruptId]:
-        """Cancel or withdraw the questions of a process, and return them in the order they were
-        opened."""
-        self._advance(now)
-        own = [key for key, interrupt in self.by_id.items() if interrupt.ask.owner == owner]
-        return [key for key in own if isinstance(self.cancel(key, now), Interrupt)]
-
-    def next_expiry(self) -> int | None:
-        """Return when the next question expires."""
-        return self.deadlines[0][0] if self.deadlines else None
-
     def on_timer(self, now: int) -> list[InterruptExpired]:
         """Expire what is due by `now` and return it, the earliest first, of one millisecond by
         id."""

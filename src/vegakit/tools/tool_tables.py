@@ -345,14 +345,6 @@ class ToolFileTable(_Table, frozen=True, kw_only=True):
     tools: Annotated[tuple[ToolTable, ...], Meta(max_length=100)]
 
 
-def tools_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a file of tools, for editors and for other programs."""
-    made = msgspec.json.schema(ToolFileTable)
-    made["$defs"]["ToolTable"]["oneOf"] = [{"required": [kind]} for kind in KINDS]
-    named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "tools.yaml"}
-    return msgspec.json.decode(msgspec.json.encode(named | made))
-
-
 def convert_node(kind: type[T], node: YamlNode) -> T:
     """Return the record that a node describes, or raise `ToolFileProblem` with the line."""
     _check(kind, node, "the file")

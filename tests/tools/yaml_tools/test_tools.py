@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.tools.confined.server import Server, reply
@@ -14,7 +15,7 @@ from vegakit.policy import Grant
 from vegakit.ports import Tool
 from vegakit.tools import ToolArgumentsError, ToolFile
 from vegakit.tools.tool_files import ToolFileError
-from vegakit.tools.tool_tables import tools_schema
+from vegakit.tools.tool_tables import KINDS, ToolFileTable
 
 OFFERED = "tests.tools.yaml_tools.functions_offered"
 SCHEMA = REAL.parents[2] / "docs/reference/tools.schema.json"
@@ -198,7 +199,14 @@ def test_only_a_module_s_own_public_functions_are_offered(function: str, tmp_pat
 
 
 def test_the_published_schema_is_made_from_the_tables() -> None:
-    assert json.loads(SCHEMA.read_text()) == tools_schema()
+    schema: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tools.yaml",
+    }
+    schema |= json.loads(msgspec.json.encode(msgspec.json.schema(ToolFileTable)))
+    schema["$defs"]["ToolTable"]["oneOf"] = [{"required": [kind]} for kind in KINDS]
+    schema |= {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "tools.yaml"}
+    assert json.loads(SCHEMA.read_text()) == schema
 
 
 def test_reader_is_imported_only_when_used() -> None:
