@@ -392,6 +392,12 @@ fmt:
 wrong-uses *args:
     python -m campaigns.wrong_uses {{args}}
 
+# The picture of the README, dollars over time, from real runs of Vega and Pydantic AI, light and dark; with `--draw` from
+# the samples that are kept
+pictures *args:
+    bash benchmarks/peers_programs/setup.sh
+    python -m benchmarks.money_picture {{args}}
+
 # What every command prints at 80 and 140 columns, with and without colour, in pipes and in ASCII, through a real
 # terminal, beside what is kept; with `--write` keep it, and draw the pictures in the documents anew
 screens *args:
