@@ -67,11 +67,7 @@ def repl_command(arguments: Sequence[str]) -> int:
     with suppress(ImportError):  # editing and history, where the platform has them
         import_module("readline")
     print(_HELLO)
-    keyboard = _Keyboard()
-    try:
-        _is_whole(session, keyboard)
-    finally:
-        keyboard.end()
+    _is_whole(session, _Keyboard())
     return 0
 
 
@@ -100,11 +96,7 @@ class _Keyboard:
         self._is_typed = False
         self.is_pressed = False
         """It came after the line was typed, and before its run."""
-        self._before = signal.signal(signal.SIGINT, self._on_signal)
-
-    def end(self) -> None:
-        """Leave Ctrl-C to who had it before."""
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, self._on_signal)
 
     def line(self, prompt: str) -> str | None:
         """Return a line; None at the end."""

@@ -158,13 +158,16 @@ def test_the_settings_open_it_and_close_it(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
-    async def found(**flags: object) -> list[str]:
-        async with Runtime.from_config(load(flags)) as _:
-            return [one.name for one in running_runtimes(tmp_path / "vega")]
+    nowhere = {"observable.sockets": ""}
+
+    async def names(flags: dict[str, str], **options: bool) -> list[str]:
+        async with Runtime.from_config(load(flags), **options) as _:
+            return [runtime.name for runtime in running_runtimes(tmp_path / "vega")]
 
     assert load().sockets_path == tmp_path / "vega"
-    assert asyncio.run(found()) == ["default"]
-    assert asyncio.run(found(**{"observable.sockets": ""})) == []
+    assert asyncio.run(names({})) == ["default"]
+    assert asyncio.run(names(nowhere)) == []
+    assert asyncio.run(names(nowhere, observable=True)) == ["default"]
     (tmp_path / "vega.toml").write_text('[observable]\nsockets = "/somewhere"')
     with pytest.raises(SettingsError, match=r"sets observable\.sockets"):
         viewing.connect()
