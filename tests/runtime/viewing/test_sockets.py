@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_the_settings_open_it_and_close_it(tmp_path: Path, monkeypatch: pytest.M
 
     nowhere = {"observable.sockets": ""}
 
-    async def names(flags: dict[str, str], **options: bool) -> list[str]:
+    async def names(flags: dict[str, str], **options: Any) -> list[str]:
         async with Runtime.from_config(load(flags), **options) as _:
             return [runtime.name for runtime in running_runtimes(tmp_path / "vega")]
 
