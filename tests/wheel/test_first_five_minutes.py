@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from campaigns.first_five_minutes import PAGE, README, masked, play, with_transcripts, written
+from campaigns.first_five_minutes import PAGE, README, masked, missing_lines, play, written
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -21,4 +21,9 @@ def test_the_pages_show_what_is_seen(wheel: Path) -> None:
         steps = play(wheel, Path(folder))
     assert different(written(steps), PAGE.read_text(encoding="utf-8")) == []
     readme = README.read_text(encoding="utf-8")
-    assert different(with_transcripts(readme, steps), readme) == []
+    assert missing_lines(readme, steps) == []
+    told = readme.replace("0 answers that had arrived", "1 answer that had arrived")
+    assert missing_lines(told + "```text\n$ vega dmeo\n```\n", steps) == [
+        "  again  1 answer that had arrived were paid for again",
+        "vega dmeo",
+    ]
