@@ -180,6 +180,29 @@ def test_a_key_is_found_and_never_shown(
     assert SECRET not in told
 
 
+@pytest.mark.parametrize(
+    ("version", "is_well"),
+    [((3, 11, 17), False), ((3, 11, 18), True), ((3, 13, 17), False), ((3, 15, 0), True)],
+)
+def test_an_old_python_is_reported(version: tuple[int, int, int], *, is_well: bool) -> None:
+    """A later series is not judged."""
+    row = doctor.python_finding(version)
+    assert row.is_well is is_well
+    assert bool(row.fix) is not is_well
+
+
+@pytest.mark.usefixtures("project")
+def test_the_running_python_is_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    running = ".".join(map(str, sys.version_info[:3]))
+    assert f"python {running}" in found(capsys, status=1)
+
+
+def test_the_security_page_names_the_same_pythons() -> None:
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8")
+    lowest = [f"{major}.{minor}.{patch}" for (major, minor), patch in doctor.PATCHED.items()]
+    assert f"Run Vega on {', '.join(lowest)}, or a later release" in page
+
+
 ADDRESSES = {
     "azure": ("AZURE_OPENAI_API_KEY", {"AZURE_OPENAI_ENDPOINT": "https://me.example"}),
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", {"AWS_REGION": "eu-west-1"}),

@@ -47,8 +47,9 @@ from vegakit.providers import (
 )
 
 _PACKAGE = "vegakit"
-_ALL = "all"
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?")
+# The lowest patch release of each Python with the fixes that SECURITY.md names.
+PATCHED = {(3, 11): 18, (3, 12): 16, (3, 13): 18}
 _ONLY_EXTRA = re.compile(r"\s*\(?\s*extra\s*==\s*['\"]([\w.-]+)['\"]\s*\)?\s*")
 
 
@@ -73,7 +74,12 @@ def doctor_command(arguments: Sequence[str]) -> int:
     settings = load()
     check_provider_tables(settings)
     providers = [provider_finding(settings, provider) for provider in provider_names()]
-    findings = [*providers, *(_extra(name) for name in extras()), _prices()]
+    findings = [
+        *providers,
+        *map(_extra, extras()),
+        python_finding(sys.version_info[:3]),
+        _prices(),
+    ]
     if chosen.json:
         print_json(findings)
     else:
@@ -115,13 +121,9 @@ def _is_there(source: KeySource) -> bool | None:
     if not isinstance(source, EnvironmentKey):
         return None
     try:
-        return bool(asyncio.run(_read(source)))
+        return bool(asyncio.run(source.read()))
     except SettingsError:
         return False
-
-
-async def _read(source: KeySource) -> str:
-    return await source.read()
 
 
 # Extras, by what the installed packages say they need.
@@ -129,8 +131,7 @@ async def _read(source: KeySource) -> str:
 
 def extras() -> list[str]:
     """Return the extras of Vega but the one that is all of them."""
-    found = {extra for _, _, extra in _needs(_PACKAGE) if extra}
-    return sorted(found - {_ALL})
+    return sorted({extra for _, _, extra in _needs(_PACKAGE) if extra} - {"all"})
 
 
 def missing(package: str, extra: str) -> list[str]:
@@ -157,8 +158,7 @@ def _needs(package: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
         name, more, marker = (part or "" for part in parts.groups())
         extra = _ONLY_EXTRA.fullmatch(marker)
         if extra or not marker:
-            words = [word.strip() for word in more.split(",")]
-            yield name, tuple(filter(None, words)), extra[1] if extra else ""
+            yield name, tuple(filter(None, re.split(r"[\s,]+", more))), extra[1] if extra else ""
 
 
 def _is_installed(package: str) -> bool:
@@ -169,11 +169,19 @@ def _is_installed(package: str) -> bool:
 
 
 def _extra(name: str) -> Finding:
-    lacking = missing(_PACKAGE, name)
-    if not lacking:
-        return Finding("extra", name, is_well=True, told="installed")
-    told = f"not installed: {', '.join(lacking)}"
-    return Finding("extra", name, is_well=False, told=told, fix=f"pip install 'vegakit[{name}]'")
+    lacking = ", ".join(missing(_PACKAGE, name))
+    told = f"not installed: {lacking}" if lacking else "installed"
+    fix = f"pip install 'vegakit[{name}]'" if lacking else ""
+    return Finding("extra", name, is_well=not lacking, told=told, fix=fix)
+
+
+def python_finding(running: tuple[int, int, int]) -> Finding:
+    """Return whether a release of Python has the security fixes that Vega needs."""
+    lowest = (*running[:2], PATCHED.get(running[:2], 0))
+    name, needed = (".".join(map(str, release)) for release in (running, lowest))
+    fix = "" if running >= lowest else f"install Python {needed} or later; SECURITY.md says why"
+    told = "misses security fixes that Vega needs" if fix else "has the fixes of SECURITY.md"
+    return Finding("python", name, is_well=not fix, told=told, fix=fix)
 
 
 # The report.
@@ -202,18 +210,17 @@ def report(findings: Sequence[Finding], look: Look = PIPE) -> str:
         for one, whole in zip(findings, fits, strict=True)
     ]
     more = {
-        n: ("    ", "\n".join(filter(None, ["" if fits[n] else one.told, _fix(one)])))
+        n: (
+            "    ",
+            "\n".join(filter(None, ["" if fits[n] else one.told, one.fix and f"try: {one.fix}"])),
+        )
         for n, one in enumerate(findings)
         if one.fix or not fits[n]
     }
+    well = sum(one.is_well is not False for one in findings)
     lines = table(columns, rows, look, below=more, head=False)
-    lacking = sum(one.is_well is False for one in findings)
-    return f"{lines}\n\n{len(findings) - lacking} of {len(findings)} set up"
+    return f"{lines}\n\n{well} of {len(findings)} set up"
 
 
 _SIGNS = {True: Sign.DONE, None: Sign.ASKS, False: Sign.WAITING}
 _TONES = {True: Tone.OK, None: Tone.ASK, False: Tone.PLAIN}
-
-
-def _fix(one: Finding) -> str:
-    return f"try: {one.fix}" if one.fix else ""
