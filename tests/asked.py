@@ -76,15 +76,3 @@ def misfits(parts: Sequence[Part]) -> list[str]:
     short = [part.title for part, have in zip(parts, rows, strict=True) if len(have) != part.total]
     places = Counter((row.part, row.name) for have in rows for row in have)
     return short + [f"{part}: {name}" for (part, name), times in places.items() if times > 1]
-
-
-def page_of(head: str, parts: Sequence[Part], *told: str) -> str:
-    """The table for people. What begins with one of `told` is a sentence, and has no test."""
-    lines = [head.rstrip()]
-    for part in parts:
-        lines += ["", f"## {part.title}", "", "| asked | here | test |", "|---|---|---|"]
-        for row in rows_of(part):
-            is_told = row.ours.startswith(told)
-            ours, test = (row.ours, "") if is_told else (f"`{row.ours.strip('`')}`", row.test)
-            lines.append(f"| {row.name} | {ours} | {f'`{test}`' if test else ''} |")
-    return "\n".join(lines) + "\n"

@@ -1,6 +1,5 @@
-"""Nothing that a kernel of this kind has is missing: each name is ours or a better one, and tested.
-
-`python -m tests.kernel.test_document` writes the table as a page.
+"""Nothing that a kernel of this kind has is missing: each name is ours or a better one, and
+tested.
 """
 
 import ast
@@ -25,16 +24,7 @@ from vegakit.control import (
 from vegakit.policy import INTERRUPT_KINDS, InterruptKind, Priority, ProcessState, UserRateRule
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER.parents[1] / "docs" / "reference" / "kernel-names.md"
 ROWS = [row for part in PARTS for row in rows_of(part)]
-
-HEAD = """# Names of the kernel
-
-Each structure, field and method that a kernel of this kind has, the name it has here, and the test
-that calls it. An operation is written as in a request; other names are below `vegakit`. The test
-`tests/kernel/test_document.py` makes this page from its table, looks up every name, and fails when
-one is missing.
-"""
 
 
 def found(ours: str) -> bool:
@@ -190,29 +180,3 @@ def test_the_defaults_are_as_stated() -> None:
         "NEW READY RUNNING WAITING BLOCKED TERMINATED ZOMBIE".split()
     )
     assert [one.name for one in Priority] == "REALTIME HIGH NORMAL LOW IDLE".split()
-
-
-def page() -> str:
-    """The table for people."""
-    lines = [HEAD.rstrip()]
-    for part in PARTS:
-        lines += ["", f"## {part.title}", "", "| name | here | test |", "|---|---|---|"]
-        for row in rows_of(part):
-            if row.ours.startswith("pending "):
-                lines.append(f"| {row.name} | not yet: {row.ours.removeprefix('pending ')} | |")
-                continue
-            module, _, function = row.test.partition(".")
-            ours = row.ours.removeprefix("op ")
-            lines.append(f"| {row.name} | `{ours}` | `{module}::{function}` |")
-    lines += ["", "## Ours alone", "", "| operation | test |", "|---|---|"]
-    for name, test in OURS_ALONE.items():
-        lines.append(f"| `{name}` | `{test.replace('.', '::')}` |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_is_the_table() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.kernel.test_document"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

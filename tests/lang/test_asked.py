@@ -1,14 +1,12 @@
 """Nothing that is asked of the language and its runtime is missing: each row is ours and tested, or
 is another thing for a reason.
-
-`python -m tests.lang.test_asked` writes the table as a page.
 """
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.asked import DIFFERENT, Row, found, functions, misfits, page_of, rows_of
+from tests.asked import DIFFERENT, Row, found, functions, misfits, rows_of
 from tests.lang.asked_of_language import PARTS
 from tests.telemetry.calls import paid
 from vegakit.lang import LIBRARY, Op
@@ -17,16 +15,7 @@ from vegakit.policy import Backoff, BreakerRule, RestartRule, RetryRule
 from vegakit.telemetry import line_of
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "reference" / "language-names.md"
 ROWS = [row for part in PARTS for row in rows_of(part)]
-
-HEAD = """# What a language for agents is asked to have
-
-Each construct, field, default, instruction, function and example that is asked of a language for
-agents, and of a library beside it; what it is here, and the test that shows it. Names are below
-`vegakit`, tests and programs below `tests`. The test `tests/lang/test_asked.py` makes this page
-from its table, looks up every name and every test, and fails when one is missing.
-"""
 
 
 def fault(row: Row) -> str:
@@ -81,14 +70,6 @@ def test_a_fault_in_the_table_is_seen() -> None:
     assert [one[0] for one in faults([*wrong, *ROWS])] == [row.name for row in wrong]
 
 
-def test_the_page_is_the_table_and_stands_alone() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.lang.test_asked"
-
-
-def page() -> str:
-    return page_of(HEAD, PARTS, DIFFERENT)
-
-
 # What some rows say.
 
 
@@ -130,7 +111,3 @@ def test_the_defaults_that_are_asked() -> None:
     assert (retry.max_attempts, retry.backoff) == (3, Backoff(100, 2.0, 5_000))
     assert (breaker.threshold, breaker.reset_after_ms) == (5, 30_000)
     assert (restart.max_restarts, restart.window_ms) == (3, 60_000)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,31 +1,20 @@
 """Nothing that a coding agent of this kind is said to have is missing: each row is ours and tested,
 is another thing for a reason, or waits for a part that is named.
-
-`python -m tests.sage.test_document` writes the table as a page.
 """
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.asked import DIFFERENT, Row, found, functions, misfits, page_of, rows_of
+from tests.asked import DIFFERENT, Row, found, functions, misfits, rows_of
 from tests.sage.document import LATER, PARTS
 from vegakit.records import from_json
 from vegakit.sage import TurnRecord
 from vegakit.sage.sessions import SageRecord
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reference" / "sage-names.md"
 ROWS = [row for part in PARTS for row in rows_of(part)]
 COMING = "later, with "
-
-HEAD = """# What a coding agent is asked to have
-
-Each metric, provider, public name, feature, threat and constraint that is asked of a coding agent
-of this kind, what it is here, and the test that shows it. Names are below `vegakit`, tests below
-`tests`. The test `tests/sage/test_document.py` makes this page from its table, looks up every name
-and every test, and fails when one is missing.
-"""
 
 
 def fault(row: Row) -> str:
@@ -70,14 +59,6 @@ def test_a_fault_in_the_table_is_seen() -> None:
     assert [one[0] for one in faults([*wrong, *ROWS])] == [row.name for row in wrong]
 
 
-def test_the_page_is_the_table_and_stands_alone() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.sage.test_document"
-
-
-def page() -> str:
-    return page_of(HEAD, PARTS, DIFFERENT, COMING)
-
-
 # What two rows say.
 
 
@@ -96,7 +77,3 @@ def test_a_session_of_an_earlier_version_is_read() -> None:
     assert from_json(SageRecord, session).turns == 1
     turn = from_json(TurnRecord, b'{"prompt":"p","text":"t","failed":"loop"}')
     assert (turn.undone_ms, turn.end, turn.told) == (0, None, None)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,7 +1,5 @@
 """Nothing that is asked of verified nodes is missing: each row is ours and tested, or is another
 thing for a reason.
-
-`python -m tests.vesper.test_document` writes the table as a page.
 """
 
 import argparse
@@ -45,19 +43,9 @@ from vegakit.vesper import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reference" / "vesper-names.md"
 SPEC = ROOT / "docs" / "reference" / "vesper-spec.md"
 PLAYBOOK = ROOT / "docs" / "how-to" / "roll-out-a-node.md"
 ROWS = [row for part in PARTS for row in rows_of(part)]
-
-HEAD = """# What verified nodes are asked to have
-
-Each component, key, type, operator, mode, metric, command, deliverable and open question that is
-asked of verified nodes and of the replacement of one path by another, what it is here, and the test
-that shows it. Names are below `vegakit`, tests below `tests`. The test
-`tests/vesper/test_document.py` makes this page from its table, looks up every name and every test,
-and fails when one is missing. [The specification](vesper-spec.md) says what each of them means.
-"""
 
 
 # What there is of each kind.
@@ -185,22 +173,6 @@ def test_a_fault_in_the_table_is_seen(ours: str, test: str) -> None:
     assert fault(Row("", "a", ours, test))
 
 
-def test_the_page_is_the_table() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.vesper.test_document"
-
-
-def page() -> str:
-    """The table for people."""
-    lines = [HEAD.rstrip()]
-    for part in PARTS:
-        lines += ["", f"## {part.title}", "", "| asked | here | test |", "|---|---|---|"]
-        for row in rows_of(part):
-            is_told = row.ours.startswith(DIFFERENT)
-            ours, test = (row.ours, "") if is_told else (f"`{row.ours}`", f"`{row.test}`")
-            lines.append(f"| {row.name} | {ours} | {test} |")
-    return "\n".join(lines) + "\n"
-
-
 # What single rows say.
 
 NODE = """\
@@ -324,7 +296,3 @@ def test_alerts_and_queries_name_metrics_that_there_are() -> None:
     named = {name.removesuffix("_bucket") for name in re.findall(r"\bsir_[a-z_]+", text)}
     assert len(named) == 6
     assert {name for name in named if not _is_said(name)} == set()
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
