@@ -417,6 +417,10 @@ reference:
     python tools/language_reference.py
     python tools/python_reference.py
 
+# Write the page of benchmarks anew, from benchmarks/results
+benchmarks-page:
+    python tools/benchmarks_page.py
+
 # Write the protos of the kernel anew, from its table of operations (`--accept-changes` if clients may break)
 protos *args:
     python tools/make_protos.py {{args}}

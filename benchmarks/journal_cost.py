@@ -36,7 +36,7 @@ ROUNDS, CALLS = 15, 64
 AT_ONCE = 16
 MOST_ALONE, MOST_AT_ONCE = 3.1, 1.2
 """Times two bare transactions that are handed to a thread within an ask: the most of three
-measurements, see docs/measurements/durability.md."""
+measurements, see docs/benchmarks.md."""
 TARGET_ALONE, TARGET_AT_ONCE = 1.2, 0.4
 RECORDED = (1_000, 2_000, 4_000, 8_000)
 MOST_GROWTH = 1.5

@@ -3,18 +3,21 @@
 Every provider whose key is in the environment is asked a few small things, plain and streamed, with
 and without a tool and an image. For each answer: our bound on its input beside the tokens that the
 provider counted, what was reserved beside what was settled, and whether the bound held. `--write`
-puts the table on the page, with its date.
+keeps the rows as data, with their date and commit; `python tools/benchmarks_page.py` puts them on
+the page.
 
 Prints its figures last; exits 1 when a bound did not hold, 2 when there is no key.
 """
 
 import asyncio
+import json
 import struct
+import subprocess
 import sys
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.figures import Figure, show
 
@@ -34,7 +37,7 @@ from vegakit.ports import Model
 from vegakit.prices import bill, worst_case
 from vegakit.providers import ProviderAccess, admitted, build_model, provider_names
 
-PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "live.md"
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "live.json"
 MOST = dollars("$0.05")
 MAX_TOKENS = 32
 MODELS = {
@@ -168,18 +171,28 @@ async def run(settings: Settings, names: list[str]) -> list[Row]:
     return rows
 
 
-def page(rows: list[Row], day: str) -> str:
-    columns = "model asked bound counted output reserved due".split()
-    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
-    lines = "".join(
-        f"| `{row.model}` | {row.asked} | {row.bound:,} | {row.counted:,} | {row.output:,} | "
-        f"{format_money(row.reserved)} | {format_money(row.due)} |\n"
-        for row in rows
-    )
-    return (
-        "# Live providers\n\n`just live --write` with a key in the environment; at most five "
-        f"cents, never in CI. Figures of {day}.\n\n{head}{lines}"
-    )
+COLUMNS = "model asked bound counted output reserved due".split()
+
+
+def cells_of(row: Row) -> list[str]:
+    numbers = [f"{number:,}" for number in (row.bound, row.counted, row.output)]
+    amounts = [format_money(row.reserved), format_money(row.due)]
+    return [f"`{row.model}`", row.asked, *numbers, *amounts]
+
+
+def results(rows: list[Row], day: str, commit: str) -> dict[str, Any]:
+    """Return the section of the benchmarks, as `tools/benchmarks_page.py` reads it."""
+    table = {
+        "title": "Bounds and bills",
+        "command": "just live --write",
+        "date": day,
+        "commit": commit,
+        "machine": "the machines of the providers",
+        "columns": COLUMNS,
+        "show": "all",
+        "rows": [{"cells": cells_of(row)} for row in rows],
+    }
+    return {"title": "Live providers", "limits": [], "tables": [table]}
 
 
 def main() -> int:
@@ -189,10 +202,13 @@ def main() -> int:
         print("no provider has a key; type: export ANTHROPIC_API_KEY=… (vega doctor lists them)")
         return 2
     rows = asyncio.run(run(settings, names))
-    text = page(rows, datetime.now(UTC).date().isoformat())
-    print(text)
+    for cells in (COLUMNS, *map(cells_of, rows)):
+        print(f"| {' | '.join(cells)} |")
     if "--write" in sys.argv:
-        PAGE.write_text(text)
+        git = ["git", "rev-parse", "--short=12", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+        section = results(rows, datetime.now(UTC).date().isoformat(), commit)
+        RESULTS.write_text(json.dumps(section, ensure_ascii=False, indent=1) + "\n", "utf-8")
     figures = [
         Figure(
             f"{row.model}, {row.asked}: counted of our bound",

@@ -1,15 +1,21 @@
-"""The comparison in the README shows figures of the measurements, and our worst ones."""
+"""The comparison in the README shows figures of the benchmarks, and our worst ones."""
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pytest
 
+from tools import benchmarks_page  # pyright: ignore[reportAttributeAccessIssue]
+
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-PAGE = re.compile(r"\]\((docs/measurements/[\w-]+\.md)")
+LINK = re.compile(r"\]\(docs/benchmarks\.md#([\w-]+)")
+SECTIONS = {
+    re.sub(r"[^\w -]", "", section.title.lower()).replace(" ", "-"): section
+    for section in benchmarks_page.results().values()
+}
 FIGURE = re.compile(r"\d+(?:\.\d+)?")
 RATIO = re.compile(r"(\d+\.\d+) ×")
 
@@ -21,7 +27,11 @@ class Comparison(NamedTuple):
     ours: str
     worst: str
     others: str
-    page: str
+    link: str
+
+
+Tables: TypeAlias = list[list[list[str]]]
+"""Rows of cells by table, the head first."""
 
 
 def comparisons(readme: str) -> list[Comparison]:
@@ -29,44 +39,52 @@ def comparisons(readme: str) -> list[Comparison]:
     return [Comparison(*cells) for cells in tables(section)[0][1:]]
 
 
-def tables(text: str) -> list[list[list[str]]]:
-    """Return the tables of a page as rows of cells, the head first."""
-    found: list[list[list[str]]] = []
+def tables(text: str) -> Tables:
+    """Return the tables of a page."""
+    found: Tables = []
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         rows = [row.strip("|").split("|") for row in block.splitlines()]
         found.append([[cell.strip(" *") for cell in row] for row in rows if "---" not in row[0]])
     return found
 
 
-# Our worst figure of a measure, as its page has it.
+def measured(anchor: str) -> Tables:
+    """Return all rows of a section of the benchmarks, also those that its page leaves out."""
+    return [
+        [table.columns, *([cell.strip(" *") for cell in row.cells] for row in table.rows)]
+        for table in SECTIONS[anchor].tables
+    ]
 
 
-def cells_of(page: str, title: str, row: str = "") -> Iterator[str]:
-    """Yield the cells below a title, of the rows that hold a word, in all tables of a page."""
-    for head, *rows in tables(page):
+# Our worst figure of a measure, as its section has it.
+
+
+def cells_of(page: Tables, title: str, row: str = "") -> Iterator[str]:
+    """Yield the cells below a title, of the rows that hold a word, in all tables of a section."""
+    for head, *rows in page:
         if title in head:
             yield from (cells[head.index(title)] for cells in rows if row in " ".join(cells))
 
 
-def largest(page: str, title: str, row: str = "") -> str:
+def largest(page: Tables, title: str, row: str = "") -> str:
     cells = cells_of(page, title, row)
     figures = [found[0] for cell in cells if (found := FIGURE.search(cell))]
     return max(figures, key=float)
 
 
-def most_sent_again(page: str) -> str:
+def most_sent_again(page: Tables) -> str:
     answered = cells_of(page, "answered", "Vega")
     again = cells_of(page, "of these sent again", "Vega")
     sent, of = max(zip(again, answered, strict=True), key=lambda pair: int(pair[0]) / int(pair[1]))
     return f"{sent} of {of}"
 
 
-def slowest_beside_sdk(page: str) -> str:
-    rows = (row for table in tables(page) for row in table if "journaled" in row[0])
+def slowest_beside_sdk(page: Tables) -> str:
+    rows = (row for table in page for row in table if "journaled" in row[0])
     return max((ratio for row in rows for ratio in RATIO.findall(" ".join(row[1:-1]))), key=float)
 
 
-WORST: dict[str, Callable[[str], str]] = {
+WORST: dict[str, Callable[[Tables], str]] = {
     "paid for again": most_sent_again,
     "cap of $1": lambda page: largest(page, "billed", "Vega"),
     "with a journal": lambda page: largest(page, "with a journal"),
@@ -77,25 +95,27 @@ WORST: dict[str, Callable[[str], str]] = {
 
 
 def faults(readme: str) -> list[str]:
-    """Return what the comparison shows that its pages do not, and what it leaves out."""
+    """Return what the comparison shows that its sections do not, and what it leaves out."""
     rows, found = comparisons(readme), list[str]()
     found += [f"no row on {word}" for word in WORST if not any(word in one[0] for one in rows)]
     for row in rows:
-        link = PAGE.search(row.page)
-        if link is None:
-            found.append(f"no page: {row.measured}")
+        link = LINK.search(row.link)
+        if link is None or link[1] not in SECTIONS:
+            found.append(f"no section: {row.measured}")
             continue
-        page = (REPOSITORY / link[1]).read_text(encoding="utf-8")
-        known = {*FIGURE.findall(page)}
+        page = measured(link[1])
+        titles = [table.title for table in SECTIONS[link[1]].tables]
+        texts = [*titles, *(cell for table in page for row in table for cell in row)]
+        known = {*FIGURE.findall(" ".join(texts))}
         shown = FIGURE.findall(f"{row.measured} {row.ours} {row.worst} {row.others}")
-        found += [f"not on its page: {figure}" for figure in shown if figure not in known]
+        found += [f"not in its section: {figure}" for figure in shown if figure not in known]
         worst = next((find(page) for word, find in WORST.items() if word in row.measured), "?")
         if not re.search(rf"(?<![\d.]){re.escape(worst)}(?![\d.])", row.worst):
             found.append(f"our worst is {worst}: {row.measured}")
     return found
 
 
-def test_the_comparison_shows_the_figures_and_the_worst_row_of_its_pages() -> None:
+def test_the_comparison_shows_the_figures_and_the_worst_row_of_its_sections() -> None:
     assert faults(README) == []
 
 
@@ -106,8 +126,8 @@ def test_the_comparison_shows_the_figures_and_the_worst_row_of_its_pages() -> No
         ("$0.97582", "$0.00", "our worst is 0.97582"),
         ("5361.2 ×", "21.6 ×", "our worst is 5361.2"),
         ("2.06 ×", "0.68 ×", "our worst is 2.06"),
-        ("$3.5713", "$3.99", "not on its page: 3.99"),
-        ("[caps](docs/measurements/", "[caps](docs/how-to/", "no page: billed"),
+        ("$3.5713", "$3.99", "not in its section: 3.99"),
+        ("[caps](docs/benchmarks.md", "[caps](docs/how-to/", "no section: billed"),
         ("paid for again after", "lost after", "no row on paid for again"),
     ],
 )

@@ -46,7 +46,7 @@ REPLACED = {
     r"\bmillion words\b": "million tokens",
     r"\bunder way\b": "in flight",
 }
-HISTORY = ("docs/decisions", "docs/measurements", "CHANGELOG.md")
+HISTORY = ("docs/decisions", "docs/benchmarks.md", "CHANGELOG.md")
 """What was written down of a day keeps the words of that day."""
 
 

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from campaigns import live
 
+from tools import benchmarks_page  # pyright: ignore[reportAttributeAccessIssue]
 from vegakit.money import dollars
 from vegakit.testing import Provider
 
@@ -55,3 +57,15 @@ def test_no_more_is_spent_than_allowed(house: Path, monkeypatch: pytest.MonkeyPa
         )
         assert live.main() == 0
     assert 0 < len(provider.requests) < 4
+
+
+def test_what_is_kept_is_a_section_of_the_benchmarks() -> None:
+    """With a date, a commit, and a cell for each column."""
+    row = live.Row("google:m", "plain", 1200, 900, 4, dollars("$0.0004"), dollars("$0.0001"))
+    section = msgspec.convert(
+        live.results([row], "2026-11-20", "0123456789ab"), benchmarks_page.Section
+    )
+    [table] = section.tables
+    assert table.rows[0].cells[:4] == ["`google:m`", "plain", "1,200", "900"]
+    assert len(table.rows[0].cells) == len(table.columns)
+    assert "2026-11-20" in benchmarks_page.page({"live": section})

@@ -5,7 +5,7 @@ What is linked sees no symbol of this process, so code that would need a functio
 refused when it is linked, instead of jumping to nowhere when it runs.
 
 A single row is packed, handed over by ctypes and unpacked, which costs more than most nodes do; in
-columns it costs nothing, so that is where native code pays most. `docs/measurements/nodes.md` has
+columns it costs nothing, so that is where native code pays most. `docs/benchmarks.md` has
 the figures. `HotPath` makes native code of a node when it is called often:
 
     python ── `native_after` calls ──▶ compiled beside them ──▶ native, and both now and then
@@ -44,7 +44,7 @@ from vegakit.errors import SettingsError, UserError
 from vegakit.vesper.node_paths import NodePath, PythonPath
 
 NATIVE_AFTER = 4_000
-"""After so many calls a node has saved what compiling it costs: docs/measurements/nodes.md."""
+"""After so many calls a node has saved what compiling it costs: docs/benchmarks.md."""
 _SAMPLED, _PAIRS = 64, 32
 """Every so many calls both paths run, and after so many of those it is decided which is faster."""
 _BATCH = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
