@@ -237,3 +237,8 @@ def _quoted(key: str) -> str:
 )
 def test_commands_in_a_page_are_commands(page: Path) -> None:
     assert {word for word in TYPED.findall(TEXTS[page]) if word not in COMMANDS} == set()
+
+
+def test_the_readme_is_short_and_begins_with_python() -> None:
+    assert len(TEXTS[README].split()) <= 800
+    assert "```python" in TEXTS[README].splitlines()[:25]
