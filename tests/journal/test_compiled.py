@@ -58,7 +58,10 @@ class Moody(ScriptedModel):
 
 
 async def ran(
-    path: str | Path, model: Moody, text: str = ROUNDS, printed: list[str] | None = None
+    path: str | Path,
+    model: ScriptedModel,
+    text: str = ROUNDS,
+    printed: list[str] | None = None,
 ) -> list[str]:
     checked, found = check_program(text, "main.vega", lambda _path: None)
     assert checked is not None, found
@@ -66,7 +69,8 @@ async def ran(
     async with Runtime("$10", journal=path, models=lambda _: model) as rt:
         rt.on(Printed, lambda news: printed.append(news.text))
         running = asyncio.ensure_future(rt.run(VegaProgram(compile_program(checked), Path())))
-        cut_off = asyncio.ensure_future(model.enough.wait())
+        enough = getattr(model, "enough", asyncio.Event())
+        cut_off = asyncio.ensure_future(enough.wait())
         await asyncio.wait([running, cut_off], return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             running.cancel()
@@ -108,6 +112,77 @@ async def test_a_program_that_was_cut_off_prints_the_same(place: str, tmp_path: 
     assert await ran(path, second) == whole
     assert known + len(second.requests) <= 9
     assert recorded(path) == 9
+
+
+STEPS = """
+agent A { model fast }
+fn main() {
+    let said = "";
+    for i in range(10) { said = A <- "Step {i} after {said}"; }
+    print(said);
+    for i in range(8) { print(A <- "Other {i}."); }
+}
+"""
+EDITED = STEPS.replace("Step {i}", "Step {i + i / 9}")
+
+
+class Steps(Moody):
+    """Answers the first ten calls that follow one another, and no other."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        if "Other" in str(request.messages):
+            await asyncio.Event().wait()
+        return await super().ask(request)
+
+
+class Lines(list[str]):
+    """Cuts a run off at its first line."""
+
+    def __init__(self, model: Moody) -> None:
+        super().__init__()
+        self._model = model
+
+    def append(self, line: str) -> None:
+        super().append(line)
+        self._model.enough.set()
+
+
+class Together(Moody):
+    """Answers when so many calls are in flight."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(0)
+        self._missing, self._all = count, asyncio.Event()
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        self._missing -= 1
+        if self._missing == 0:
+            self._all.set()
+        await self._all.wait()
+        return await super().ask(request)
+
+
+async def begun(place: str) -> None:
+    first = Steps()
+    with pytest.raises(CutOffError):
+        await ran(place, first, STEPS, Lines(first))
+
+
+async def test_an_edited_program_sends_nothing_before_it_is_told_so(place: str) -> None:
+    """Calls that it begins early wait until each recorded answer is asked for again."""
+    await begun(place)
+    again = ScriptedModel(echo)
+    with pytest.raises(ProgramChanged):
+        await ran(place, again, EDITED)
+    assert again.requests == []
+
+
+async def test_the_calls_of_an_unchanged_program_go_on_side_by_side(place: str) -> None:
+    await begun(place)
+    assert len(await ran(place, Together(8), STEPS)) == 9
 
 
 async def test_an_edited_program_is_told_so(place: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import pytest
+
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.errors import BudgetExceeded
 from vegakit.host import Agent
@@ -89,3 +91,26 @@ def test_an_ask_of_a_tool_inside_knows_the_call_around_it() -> None:
     [said], took_ms = asked("$0.00055", model)
     assert "$0.000251 of it is held by calls around this one" in said
     assert took_ms < 1_000
+
+
+class Endless(Asking):
+    """One that asks until it is refused, and lets that pass."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        assert self.runtime is not None
+        while True:
+            await self.runtime.ask(self.inner, "?")
+
+
+async def test_a_call_whose_inner_ask_is_refused_costs_what_the_inner_asks_cost() -> None:
+    """Nothing of its own was sent."""
+    model, asked_inside = Endless(inner()), inner()
+    async with Runtime(budget="$0.0006", observable=False) as rt:
+        model.runtime = rt
+        each = (await rt.ask(asked_inside, "?")).cost
+        with pytest.raises(BudgetExceeded):
+            await rt.ask(Agent("outer", model=model, max_tokens=50), "?")
+        spent = await rt.spent()
+        assert spent % each == 0
+        assert spent > 2 * each
+        assert (await rt.ask(asked_inside, "?")).text == "deep"

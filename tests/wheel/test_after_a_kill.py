@@ -286,9 +286,9 @@ def move_fast(place: Stage, model: str = "anthropic:claude-sonnet-4-5") -> None:
 
 def killed_at_its_second_call(place: Stage, *command: str) -> str:
     """Kill it then, and return the model that was asked."""
-    place.held = {"Step 2"}
+    place.held, before = {"Step 2"}, len(place.requests)
     process = place.start(*command)
-    place.until(lambda: len(place.requests) == 2, "the second call")
+    place.until(lambda: len(place.requests) == before + 2, "the second call")
     process.kill()
     place.end_of(process)
     place.held = set()
@@ -331,6 +331,20 @@ def test_a_moved_alias_does_not_stop_a_run(place: Stage, command: tuple[str, ...
     move_fast(place)
     place.run_well("vega", "run", "twice.vega")
     assert model_of(place) != began_with
+
+
+def test_an_edited_script_says_that_it_buys_again(place: Stage) -> None:
+    """In one line. A script that is not edited says nothing."""
+    place.write({"script.py": SCRIPT})
+    killed_at_its_second_call(place, "python", "script.py")
+    place.write({"script.py": SCRIPT.replace("Step 1.", "Step 1!")})
+    edited = place.run_well("python", "script.py")
+    line = edited.err.strip()
+    assert re.match(r"script.py was edited after run \S+ began, and 1 recorded answer does", line)
+    assert line.count("\n") == 0
+    assert len(place.requests) == 4
+    killed_at_its_second_call(place, "python", "script.py")
+    assert place.run_well("python", "script.py").err == ""
 
 
 def test_a_person_has_a_run_go_on_with_the_current_settings(place: Stage) -> None:

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 # | answered, usage missing or impossible           | its reservation                              |
 # | ended by a word that nobody knows, usage told   | the bill                                     |
 # | refused by the provider, or nothing was sent    | nothing                                      |
+# | an ask that the model itself makes is refused   | nothing but what its asks cost               |
 # | cut off: cancelled, dropped, timed out, crashed | its reservation, since it may be billed      |
 # | cut off before the first byte was written       | nothing                                      |
 
@@ -296,19 +297,15 @@ class Gate:
             self.overbilled = Money(self.overbilled + max(0, due - worst))
             answered = Answered(chunk, Money(account.charged + due), tuple(account.pieces))
             _keep(call, attempt, due, answered, account)
-        except WorldError as error:
-            outcome = health(error)
-            call.limiter.note_failure(error)
-            due = None if error.phase is Phase.UNKNOWN else Money(0)
-            call.limiter.note_retry_after(error, call.retry.max_wait_ms)
+        except (WorldError, BudgetExceeded) as error:
+            due, outcome = _failed_attempt(call, error)
             raise
         finally:
             # The slot is free before the ledger is waited for: a slow disk must not slow the model.
             call.limiter.leave(who, permit, outcome)
             if admission is not None:
                 account.request_id = admission.request_id
-                if due is None:
-                    due = _due_for_none(call, price, worst, admission)
+                due = _due_for_none(call, price, worst, admission) if due is None else due
             if claimed:
                 self.reserved -= worst
                 await self._settle(call, attempt, worst, due, answered, account)
@@ -620,6 +617,18 @@ def _last_error(error: WorldError, rule: RetryRule, reason: GiveUpReason) -> Wor
         why = "which is after the deadline of the call; try later, or give it a longer timeout"
     text = f"{error}; it asks to wait {format_wait(wait_ms)}, {why}"
     return WorldError(text, error.error_class, phase=error.phase, retry_after_ms=wait_ms)
+
+
+def _failed_attempt(
+    call: ModelCall, error: WorldError | BudgetExceeded
+) -> tuple[Money | None, CallHealth]:
+    """Return what an attempt costs that failed so, None if nobody knows, and tell the limiter. A
+    budget refuses what the model itself asks before it sends anything."""
+    if isinstance(error, BudgetExceeded):
+        return Money(0), CallHealth.NEITHER
+    call.limiter.note_failure(error)
+    call.limiter.note_retry_after(error, call.retry.max_wait_ms)
+    return None if error.phase is Phase.UNKNOWN else Money(0), health(error)
 
 
 def _due_for_none(

@@ -8,12 +8,12 @@ import re
 import secrets
 import sys
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import structs
 
@@ -26,7 +26,7 @@ from vegakit.config import (
     replay_target,
     take_resume,
 )
-from vegakit.effects import AskHuman, CallModel, CallTool, Effect, changed
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, changed, place_of
 from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
@@ -58,6 +58,7 @@ from vegakit.ports import (
     Takeovers,
 )
 from vegakit.program import Bounds
+from vegakit.records import digest128
 from vegakit.store import MemoryStore, ReplayJournal
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class JournaledRun:
         to."""
         program = new_program_id(now, secrets.token_bytes(10))
         rules: Any = {"paid_repeats": paid_repeats, "sends": sends, "quote": quote}
-        rules |= {"budget": budget, "models": {**models}}
+        rules |= {"budget": budget, "models": {**models}, "script": _script()}
         new = RunRecord(program, now, _command(), str(Path.cwd()), **rules)
         which = runs.target
         run = await (runs.begin(journal, new) if journal.shared else journal.begin(new))
@@ -323,6 +324,22 @@ class JournaledRun:
             "the call failed"
         )
 
+    def on_missing(self, count: int) -> None:
+        """Warn that an edited script buys answers again: it does not ask for `count` of them."""
+        run = self._before
+        script = Path(sys.argv[0]).name
+        if run.script and run.script != _script():
+            new = f"vega gc {run.program[:12]}" if self.journal.shared else "name another journal"
+            answers = "1 recorded answer does" if count == 1 else f"{count:,} recorded answers do"
+            _LOG.warning(
+                "%s was edited after run %s began, and %s not fit its questions: calls are bought "
+                "again; to keep them, press Ctrl-C and undo the edit; to start a new run: %s",
+                script,
+                run.program[:12],
+                answers,
+                new,
+            )
+
     async def give_up(self, now: int, refusal: str = "") -> None:
         """Record that it was not begun, so that nobody goes on with it."""
         await self.journal.end(now, is_given_up=True, refusal=refusal)
@@ -382,6 +399,12 @@ def _command() -> tuple[str, ...]:
     """Return how this process was started, by the interpreter that runs it: `python` may be another
     one where the run goes on, or none."""
     return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
+
+
+def _script() -> str:
+    """Return a digest of the Python script that this process runs; "" if it runs none."""
+    script = Path(sys.argv[0])
+    return digest128(script.read_text()) if script.suffix == ".py" and script.is_file() else ""
 
 
 class ProcessRuns:
@@ -484,9 +507,15 @@ def _order(effect: PastEffect) -> tuple[Any, ...]:
 
 
 _NUMBER = re.compile(r"(\d+)")
-_LOOK_AGAIN_S = 1.0
+_LOOK_S = 0.05
 _RECORDED = (AskHuman, CallModel, CallTool)
 """What costs money or a person's time, or touches the world; the rest is done again on resume."""
+
+
+class _Held(NamedTuple):
+    path: str
+    event: asyncio.Event
+    is_new: bool
 
 
 class EffectRecorder:
@@ -494,16 +523,25 @@ class EffectRecorder:
     backlog a journal that is away costs nobody an outcome: it is written later."""
 
     def __init__(
-        self, journal: Journal | None, clock: Clock | None = None, backlog: Backlog | None = None
+        self,
+        journal: Journal | None,
+        clock: Clock | None = None,
+        backlog: Backlog | None = None,
+        sent: Callable[[Container[EffectKey]], set[EffectKey] | None] = lambda _: None,
     ) -> None:
         self._journal = journal
         self._clock, self._backlog = clock, backlog
         self.past: PastAnswers | None = None
         """Answers of another run, which whoever comes to an equal request has in the order of the
         program: so what is begun early has to wait."""
-        self.is_idle: Callable[[Container[EffectKey]], bool] = lambda _: False
-        """Says whether nothing goes on but what waits so, and time."""
-        self._held: dict[EffectKey, tuple[str, asyncio.Event]] = {}
+        self.missing: set[str] = set()
+        """Places of the earlier life's answers that the program has not come to again."""
+        self.on_missing: Callable[[int], None] = lambda _: None
+        """Is told their number before a new call is sent nevertheless."""
+        self._sent = sent
+        self._held: dict[EffectKey, _Held] = {}
+        self._tried: set[EffectKey] = set()
+        self._seen = (0, 0, 0)
         self.replayed: set[EffectKey] = set()
         self._speculative: dict[EffectKey, Effect] = {}
         self._set_aside: dict[EffectKey, EffectOutcome] = {}
@@ -542,6 +580,8 @@ class EffectRecorder:
             if effect.key not in self._speculative:
                 raise changed(effect)
             self._changed.add(effect.key)
+        if found.outcome is not None or effect.key not in self._speculative:
+            self._meet(effect.key)
         if found.outcome is not None:
             self.replayed.add(effect.key)
             return found.outcome
@@ -553,7 +593,7 @@ class EffectRecorder:
         if past is None or not is_call or not past.has(effect):
             return None
         if effect.key in self._speculative:
-            await self._turn_of(effect)
+            await self._hold(effect, is_new=False)
         answer = past.take(effect)
         if answer is not None:
             with journal.atomically():
@@ -565,21 +605,59 @@ class EffectRecorder:
             self.replayed.add(effect.key)
         return answer
 
-    async def _turn_of(self, effect: Effect) -> None:
-        """Wait until the program comes to a call that was begun early. Where all that goes on waits
-        so, the program may wait for one of them, behind which others stand in line: the first by
-        its place goes on."""
-        key, event = effect.key, asyncio.Event()
-        self._held[key] = str(effect.path), event
+    async def wait_for_answered(self, effect: Effect) -> None:
+        """Hold a new model call until the program has come to each answered call of its earlier
+        life. An edited program meets its change before that."""
+        if self.missing and isinstance(effect.request, CallModel):
+            await self._hold(effect, is_new=True)
+
+    async def _hold(self, effect: Effect, *, is_new: bool) -> None:
+        """Hold a call: a new one as above, one that another run answered until the program comes
+        to it."""
+        if not self._held:
+            asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        held = self._held[effect.key] = _Held(str(effect.path), asyncio.Event(), is_new)
         try:
-            while not event.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), _LOOK_AGAIN_S)
-                is_first = min(self._held, key=lambda one: self._held[one][0]) == key
-                if is_first and self.is_idle(self._held):
-                    return
+            await held.event.wait()
         finally:
-            del self._held[key]
+            del self._held[effect.key]
+
+    def _meet(self, key: EffectKey) -> None:
+        self.missing.discard(place_of(key))
+        if not self.missing:
+            self._release(self._held_as_new())
+
+    def _held_as_new(self) -> set[EffectKey]:
+        return {key for key, held in self._held.items() if held.is_new}
+
+    def _release(self, keys: Iterable[EffectKey]) -> None:
+        for key in keys:
+            self._held[key].event.set()
+
+    def _look(self) -> None:
+        """Release calls where nothing goes on but what is held and what waits for it. Of new calls
+        it is those that the program has come to, and all when one of them has ended without a
+        change. Of the others it is the first by its place: the program may wait for one of them,
+        behind which others stand in line."""
+        if not self._held:
+            return
+        asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        before = self._seen
+        self._seen = (len(self.replayed), len(self.missing), len(self._held))
+        sent = self._sent(self._held)
+        if sent is None or self._seen != before:
+            return
+        new = self._held_as_new()
+        if reached := new - self._speculative.keys():
+            if not self._tried:
+                self.on_missing(len(self.missing))
+            self._tried |= reached
+            self._release(reached)
+        elif self._tried - sent:
+            self.missing.clear()
+            self._release(new - self._changed)
+        elif not sent and (others := self._held.keys() - new):
+            self._release([min(others, key=lambda key: self._held[key].path)])
 
     async def _claimed(self, journal: Journal, effect: Effect, now: int) -> ClaimResult:
         speculative = effect.key in self._speculative
@@ -647,8 +725,9 @@ class EffectRecorder:
         recorded. It is to be begun at once: what is claimed after this must find it done."""
         effect = self._speculative.pop(key, None)
         outcome = self._set_aside.pop(key, None)
-        if key in self._held:
-            self._held[key][1].set()
+        self._meet(key)
+        if key in self._held and not self._held[key].is_new:
+            self._release([key])
         if self._journal is None:
             return
         if effect is None or outcome is None:

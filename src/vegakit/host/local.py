@@ -20,6 +20,7 @@ from vegakit.effects import (
     SetTimer,
     Start,
     changed,
+    place_of,
 )
 from vegakit.errors import StoreError, UserError, causes_of
 from vegakit.events import (
@@ -95,7 +96,7 @@ class LocalHost:
         self._backlog = Backlog(clock) if backlog is None else backlog
         self._owns_backlog = backlog is None
         self._check = check
-        self._recorder = EffectRecorder(journal, clock, self._backlog)
+        self._recorder = EffectRecorder(journal, clock, self._backlog, self._sent)
         self._is_recorded = journal is not None
         self._tasks: dict[EffectKey, asyncio.Task[None]] = {}
         """The latest under each key; the one before it was cancelled, and lands first."""
@@ -136,7 +137,12 @@ class LocalHost:
 
     def keep(self, past: PastAnswers) -> None:
         """Answer model calls by what another run was answered, as far as that goes."""
-        self._recorder.past, self._recorder.is_idle = past, self._is_idle
+        self._recorder.past = past
+
+    def expect(self, answered: Iterable[EffectKey], on_missing: Callable[[int], None]) -> None:
+        """Send no new model call before the program has come to these calls of its earlier life."""
+        self._recorder.missing = set(map(place_of, answered))
+        self._recorder.on_missing = on_missing
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
         """Start an effect; a speculative one is not claimed before it is committed."""
@@ -281,6 +287,7 @@ class LocalHost:
         try:
             outcome = await self._recorder.claim(effect, self.now)
             if outcome is None:
+                await self._recorder.wait_for_answered(effect)
                 if self._check is not None:
                     self._check(effect)
                 account = Account(record=self._recorder.record_of(effect))
@@ -296,12 +303,17 @@ class LocalHost:
         else:
             self._end(effect, outcome)
 
-    def _is_idle(self, held: Container[EffectKey]) -> bool:
-        """Return whether nothing goes on but time and what is held."""
-        return not (self._arrived or self._put_back) and all(
-            effect.key in held or isinstance(effect.request, SetTimer)
+    def _sent(self, held: Container[EffectKey]) -> "set[EffectKey] | None":
+        """Return what is carried out, without timers; None while anything else goes on but what is
+        held."""
+        running = {
+            effect.key: effect.request
             for effect in self._running.values()
-        )
+            if effect.key not in held
+        }
+        if self._arrived or self._put_back or running.keys() - self._accounts.keys():
+            return None
+        return {key for key, request in running.items() if not isinstance(request, SetTimer)}
 
     async def _commit(self, key: EffectKey) -> None:
         try:

@@ -134,6 +134,8 @@ class ProgramRun:
             on_recorded=performing.on_recorded,
             before_delivery=self._contexts.prepare_admission,
         )
+        if journaled is not None:
+            self.host.expect(journaled.recovered.answered, journaled.on_missing)
         self._driver = Driver(self.machine, self.host, self._on_action)
         self.host.listen(self._on_events, self._is_alone)
         self._watches: dict[str, asyncio.Future[ExitReason]] = {}

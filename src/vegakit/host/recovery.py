@@ -201,13 +201,15 @@ class CutOffCalls(Struct, frozen=True):
 class Recovered(Struct, frozen=True):
     """The state of a run that was cut off. `lost` are the calls whose answers are lost, `undecided`
     the tool calls that were cut off and wait for a person's decision. `charged` is the cost of all
-    model calls of the run, and `replies` the number of answers."""
+    model calls of the run, and `replies` the number of answers. `answered` are the calls that the
+    program had come to and that were answered."""
 
     lost: frozenset[EffectKey] = frozenset()
     undecided: frozenset[EffectKey] = frozenset()
     cut: CutOffCalls = CutOffCalls()
     charged: Money = Money(0)
     replies: int = 0
+    answered: frozenset[EffectKey] = frozenset()
 
 
 async def recover(
@@ -261,6 +263,9 @@ async def recover(
         _cut_off(calls),
         Money(sum(charged_for(call.outcome) for call in calls)),
         sum(isinstance(call.outcome, Answered) for call in calls),
+        frozenset(
+            call.key for call in calls if call.committed and isinstance(call.outcome, Answered)
+        ),
     )
 
 

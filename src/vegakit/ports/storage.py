@@ -249,7 +249,8 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     budgets; `reused` is the run whose answers it keeps. `budget` is the rule that the settings set
     at its start; None if its program or its command set one. `models` are those that aliases stood
     for when it first asked them, `moved` those that answer in their place since a person had the
-    run go on by other settings. `takeovers` are its earlier lives, None in the first."""
+    run go on by other settings. `takeovers` are its earlier lives, None in the first. `script` is a
+    digest of the Python script that began it."""
 
     program: ProgramId
     started_ms: int
@@ -269,6 +270,7 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     takeovers: Takeovers | None = None
     models: dict[str, tuple[str, ...]] = {}
     moved: dict[str, tuple[str, ...]] = {}
+    script: str = ""
 
 
 RecordedOutcome: TypeAlias = tuple[Digest, EffectOutcome | None]
@@ -287,11 +289,12 @@ class UnfinishedEffect(Struct, frozen=True, omit_defaults=True):
 
 
 class PastCall(Struct, frozen=True):
-    """A model call of a run, and what came of it."""
+    """A model call of a run, and what came of it. `committed`: the program had come to it."""
 
     key: EffectKey
     path: str
     outcome: EffectOutcome
+    committed: bool = True
 
 
 class PastEffect(Struct, frozen=True):

@@ -406,9 +406,10 @@ class SqlJournal(ABC, Generic[ThreadT]):
     async def calls(self) -> Sequence[PastCall]:
         paid = "program = ? AND kind = 'CallModel' AND outcome IS NOT NULL"
         found = await self._effects(paid, self._program)
+        outcomes = [from_json(_OUTCOME, row.outcome or "") for row in found]
         return [
-            PastCall(EffectKey(row.key), row.path, from_json(_OUTCOME, row.outcome or ""))
-            for row in found
+            PastCall(EffectKey(row.key), row.path, outcome, bool(row.committed))
+            for row, outcome in zip(found, outcomes, strict=True)
         ]
 
     async def refused(self) -> Sequence[EffectKey]:

@@ -328,7 +328,7 @@ class MemoryJournal(_NothingBeside):
 
     async def calls(self) -> Sequence[PastCall]:
         return [
-            PastCall(key, str(effect.path), outcome)
+            PastCall(key, str(effect.path), outcome, key in self._at(key))
             for key, (effect, outcome) in self._effects.items()
             if outcome is not None
             and isinstance(effect.request, CallModel)
