@@ -3,8 +3,8 @@
     python -m campaigns.resume_cost [FEW MANY]
 
 A loop and a fan-out record calls, and their last call fails. Each later life finds all answers and
-asks the last question once more. Two sizes are compared within one process, so that the speed of
-the machine does not decide.
+asks the last question once more. Two sizes are compared within one process, and the least CPU time
+of some lives of each counts, so that the load of the machine does not decide.
 """
 
 import asyncio
@@ -107,17 +107,17 @@ class Growth(Struct, frozen=True):
 
 
 async def compare(program: VegaProgram, places: tuple[str, str], calls: tuple[int, int]) -> Growth:
-    """Return the least growth of some rounds. In each a long life stands between two short ones, so
-    that a change of the load concerns both sizes."""
+    """Return the growth between the cheapest lives of each size. In each round a long life stands
+    between two short ones, so that a change of the load concerns both sizes."""
     small, large = (Life(program, *one) for one in zip(places, calls, strict=True))
+    costs: dict[Life, list[Cost]] = {small: [], large: []}
     for life in (small, large):
         await life.live()
-    rounds: list[Growth] = []
     for _ in range(ROUNDS):
-        before, many, after = [await life.live() for life in (small, large, small)]
-        queries = max(one.queries for one in (before, many, after))
-        rounds.append(Growth((before.cpu_s + after.cpu_s) / 2, many.cpu_s, queries))
-    return min(rounds, key=lambda one: one.ratio)
+        for life in (small, large, small):
+            costs[life].append(await life.live())
+    few_s, many_s = (min(one.cpu_s for one in costs[life]) for life in (small, large))
+    return Growth(few_s, many_s, max(one.queries for all_ in costs.values() for one in all_))
 
 
 @contextmanager

@@ -72,10 +72,14 @@ def test_bash_runs_the_script(capsys: pytest.CaptureFixture[str]) -> None:
     script = capsys.readouterr().out
     asked = "COMP_WORDS=(vega run --no); COMP_CWORD=2; _vega; echo ${COMPREPLY[@]}"
     first = "COMP_WORDS=(vega exp); COMP_CWORD=1; _vega; echo ${COMPREPLY[@]}"
+    word = "COMP_WORDS=(vega rollout st); COMP_CWORD=2; _vega; echo ${COMPREPLY[@]}"
     ran = subprocess.run(
-        ["bash", "-c", f"{script}\n{asked}\n{first}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"{script}\n{asked}\n{first}\n{word}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert ran.stdout.splitlines() == ["--no-journal", "explain"]
+    assert ran.stdout.splitlines() == ["--no-journal", "explain", "start status stop"]
 
 
 def test_a_mistyped_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:

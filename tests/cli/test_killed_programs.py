@@ -47,7 +47,7 @@ def test_a_killed_program_goes_on(tmp_path: Path) -> None:
     assert killed(tmp_path, after=2) == ["first", "second"]
     resumed = vega(tmp_path, "resume", "run.db")
     assert resumed.stdout.splitlines() == ["first", "second", "first", "second", "done"]
-    assert "2 calls recorded, 0 cut off" in resumed.stderr
+    assert "2 calls recorded" in resumed.stderr
 
 
 def test_a_program_that_was_edited_is_told_so(tmp_path: Path) -> None:

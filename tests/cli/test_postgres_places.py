@@ -70,7 +70,7 @@ def test_a_killed_run_goes_on_and_pays_for_nothing_twice(tmp_path: Path, url: st
     assert "unfinished" in vega(tmp_path, settings, "runs").stdout
     resumed = vega(tmp_path, settings, "resume")
     assert resumed.stdout.splitlines() == ["first", "second", "first", "second", "done"]
-    assert "2 calls recorded, 0 cut off" in resumed.stderr
+    assert "2 calls recorded" in resumed.stderr
     assert spent(url) == [2 * paid]
     assert "unfinished" not in vega(tmp_path, settings, "runs").stdout
     replayed = vega(tmp_path, settings, "replay", "")

@@ -41,8 +41,10 @@ def end_sessions_of(schema: str) -> int:
         return len(server.execute(find, (schema,)).fetchall())
 
 
-def test_many_make_the_same_schema_and_scope_at_once(schema: str) -> None:
-    """All of them find it made, and it is made once."""
+def test_many_make_the_same_schema_and_scope_at_once(
+    schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of them find it made, and it is made once. Nothing is said of it."""
 
     async def use() -> None:
         async with AsyncExitStack() as stack:
@@ -52,9 +54,14 @@ def test_many_make_the_same_schema_and_scope_at_once(schema: str) -> None:
             await asyncio.gather(*map(fill, ledgers))
             names = [f"call {number}" for number in range(6)]
             assert {*await asyncio.gather(*map(reserve, ledgers, names))} == {Reserved()}
+            for number in range(20):
+                new = ScopeId(f"scope {number}"), ScopeRule(Money(100)), 0
+                await asyncio.gather(*(ledger.open(*new) for ledger in ledgers))
 
     asyncio.run(use())
-    assert asked(schema, "SELECT id, reserved FROM scopes") == [("root", 6)]
+    assert asked(schema, "SELECT id, reserved FROM scopes WHERE reserved > 0") == [("root", 6)]
+    assert asked(schema, "SELECT COUNT(*) FROM scopes") == [(21,)]
+    assert caplog.messages == []
 
 
 def test_an_operation_that_fails_fails_alone(schema: str) -> None:

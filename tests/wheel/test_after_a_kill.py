@@ -25,6 +25,14 @@ fn main() {
     print(A <- "Step 2 after {first}");
 }
 """
+LONG_THEN_SHORT = """\
+agent A { model fast  max_tokens 8000 }
+agent B { model fast  max_tokens 100 }
+fn main() {
+    let first = A <- "Step 1.";
+    print(B <- "Step 2 after {first}");
+}
+"""
 LONG = ("vega", "run", "long.vega", "--budget", "$0.05")
 BATCH = """\
 import asyncio
@@ -45,7 +53,7 @@ MOST = TOLD + r"\. At most (\S+), was (\S+)\."
 def place(wheel: Path) -> Generator[Stage]:
     with stage(wheel) as made:
         made.write({"fan.vega": FAN, "twice.vega": TWICE, "batch.py": BATCH})
-        made.write({"long.vega": TWICE.replace("100", "8000")})
+        made.write({"long.vega": LONG_THEN_SHORT})
         yield made
 
 
@@ -166,10 +174,24 @@ def test_a_setting_says_who_pays_for_what_was_cut_off(place: Stage, policy: str)
 
 
 def test_a_quote_that_was_accepted_is_not_exceeded_unasked(place: Stage) -> None:
-    ended(place, signal.SIGKILL, "vega", "run", "fan.vega", str(CALLS), "--max", "$0.70")
+    ended(place, signal.SIGKILL, "vega", "run", "fan.vega", str(CALLS), "--max", "$0.70", "--json")
     refused = place.run("vega", "resume")
     assert (refused.code, len(place.requests)) == (3, CALLS), refused
+    assert refused.page["cut_off"]["calls"] == CALLS
     place.run_well("vega", "resume", "--yes")
+
+
+def test_a_budget_of_the_user_is_not_raised_by_a_resume(place: Stage) -> None:
+    """Of six cents a day four are charged, and the call may cost four more."""
+    settings(place, '[budget]\ndefault = "$0.06/day"\n')
+    ended(place, signal.SIGKILL, "vega", "run", "long.vega", calls=1)
+    for flags in ((), ("--yes",)):
+        refused = place.run("vega", "resume", *flags)
+        assert (refused.code, len(place.requests)) == (3, 1), refused
+        assert "budget.default in your own settings" in " ".join(refused.err.split())
+        assert "--yes" not in refused.err
+    settings(place, '[budget]\ndefault = "$0.20/day"\n')
+    place.run_well("vega", "resume")
 
 
 def test_a_crash_loop_is_parked(place: Stage) -> None:
@@ -278,10 +300,14 @@ def test_money_is_not_added_to_a_run_that_does_not_go_on(place: Stage) -> None:
 # A run keeps its models.
 
 
-def move_fast(place: Stage, model: str = "anthropic:claude-sonnet-4-5") -> None:
+def settings(place: Stage, text: str) -> None:
     file = place.home / ".config" / "vega" / "vega.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f'[models]\nfast = "{model}"\n', encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+
+
+def move_fast(place: Stage, model: str = "anthropic:claude-sonnet-4-5") -> None:
+    settings(place, f'[models]\nfast = "{model}"\n')
 
 
 def killed_at_its_second_call(place: Stage, *command: str) -> str:

@@ -14,6 +14,8 @@ from vegakit.cli.main import COMMANDS, Argument, CommandParser, version_line
 
 SHELLS = ("bash", "zsh", "fish")
 _FLAG = re.compile(r"^\s{2,}(?:-\w,? ?(?:\S+, )?)?(--[\w-]+)", re.MULTILINE)
+_ACTIONS = re.compile(r"[a-z-]+(?: \| [a-z-]+)+")
+"""The words that follow a command, as its help names them: `start | status | stop`."""
 
 
 def version_command(arguments: Sequence[str]) -> int:
@@ -40,13 +42,15 @@ def completion_command(arguments: Sequence[str]) -> int:
 
 
 def flags_of(name: str) -> list[str]:
-    """Return the flags of a command, by its own help."""
+    """Return the words and the flags of a command, by its own help."""
     shown = io.StringIO()
     command = getattr(import_module(COMMANDS[name].module), f"{name}_command")
     with redirect_stdout(shown), redirect_stderr(io.StringIO()), suppress(SystemExit):
         command(["--help"])
     found = _FLAG.findall(shown.getvalue())
-    return [*sorted({*found, "--color", "--exact"} - {"--help"}), "--help"]
+    actions = " | ".join(_ACTIONS.findall(shown.getvalue())).split(" | ")
+    flags = sorted({*found, "--color", "--exact"} - {"--help"})
+    return [*filter(None, dict.fromkeys(actions)), *flags, "--help"]
 
 
 def _bash(flags: dict[str, list[str]]) -> str:
@@ -63,7 +67,7 @@ _vega() {{
   esac
   case "$word" in
     -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
-    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$word" | grep -v '^-') $(compgen -f -- "$word")) ;;
   esac
 }}
 complete -o filenames -F _vega vega vegakit
@@ -90,6 +94,7 @@ _vega() {{
   if [[ "$PREFIX" == -* ]]; then
     compadd -a found
   else
+    compadd -- ${{found:#-*}}
     _files
   fi
 }}
@@ -105,10 +110,15 @@ def _fish(flags: dict[str, list[str]]) -> str:
     ]
     for name, found in flags.items():
         lines += [
-            f"complete -c vega -n '__fish_seen_subcommand_from {name}' -l {flag.removeprefix('--')}"
+            f"complete -c vega -n '__fish_seen_subcommand_from {name}' {_fish_argument(flag)}"
             for flag in found
         ]
     return "\n".join(lines) + "\n"
+
+
+def _fish_argument(name: str) -> str:
+    flag = name.removeprefix("--")
+    return f"-a {name}" if flag == name else f"-l {flag}"
 
 
 def _said(name: str) -> str:

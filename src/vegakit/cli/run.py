@@ -56,7 +56,7 @@ from vegakit.errors import (
 )
 from vegakit.host import PastAnswers, cut_off_message, python_value
 from vegakit.lang import LIBRARY, Checked, KnownRun, Module, Problem, arguments_of, sends_of
-from vegakit.money import Money, dollars
+from vegakit.money import Money, dollars, to_usd
 from vegakit.policy import sanitise
 from vegakit.ports import Model, ReusedRun, RunQuote, RunRecord
 from vegakit.program import CostAlert, OverlapReport, Printed, WastedCost
@@ -646,9 +646,16 @@ class ProgramCommand:
         told = look.marked(sign, _TONES[sign], f"{self._chosen.file.name}  {line}")
         print(*told, sep="\n", file=sys.stderr)
 
+    def _cut_off_page(self) -> dict[str, Any]:
+        """Return the calls that the end of the last life cut off, as in `_tell_cut_off`."""
+        journaled = None if self._runtime is None else self._runtime.journaled
+        if journaled is None or not (cut := journaled.recovered.cut).unsent:
+            return {}
+        return {"cut_off": {"calls": cut.unsent, "charged_usd": to_usd(cut.due)}}
+
     def _page(self, **more: Any) -> None:  # noqa: ANN401
         quoted = (self._runtime and self._runtime.quote) or self._quote
         figures = quote_page(quoted, self._live, self._raised, self._reused, self._main_cap)
-        page = {"output": self._printed, **more, **figures}
+        page = {"output": self._printed, **more, **figures, **self._cut_off_page()}
         print_json(page | {"account": self._account.as_json(time.monotonic() - self._began)})
         sys.stdout.flush()

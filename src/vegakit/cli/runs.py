@@ -372,7 +372,8 @@ def _nothing(path: str) -> str:
 
 
 def _standing(summary: RunSummary) -> str:
-    calls = f"{count(summary.recorded, 'call')} recorded, {summary.cut_off:,} cut off"
+    calls = f"{count(summary.recorded, 'call')} recorded"
+    calls += f", {summary.cut_off:,} cut off" if summary.cut_off else ""
     lost = f", {money(summary.lost)} of it for calls without an answer" if summary.lost else ""
     return f"{calls}, {money(summary.spent)} spent{lost}"
 

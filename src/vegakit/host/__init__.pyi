@@ -97,6 +97,8 @@ from vegakit.host.python_interop import (
 )
 from vegakit.host.recovery import (
     Backlog as Backlog,
+    CutOffCalls as CutOffCalls,
+    Recovered as Recovered,
     charge_missing as charge_missing,
     claims_of as claims_of,
     recover as recover,

@@ -341,7 +341,13 @@ def budget_wait_ms_of(wait: bool | float | str) -> int:
     """Return how long an ask waits for money that other calls hold; False is not at all."""
     if isinstance(wait, bool):
         return BUDGET_WAIT_MS if wait else 0
-    return round(seconds_of(wait) * 1000)
+    seconds = seconds_of(wait)
+    if not seconds >= 0:  # nor is nan
+        raise UserError(
+            f"wait_for_budget is {wait}, which is no time to wait; give seconds as in "
+            'wait_for_budget=30 or a text like "30s", or False to be refused at once'
+        )
+    return round(seconds * 1000)
 
 
 def seconds_of(duration: float | str) -> float:

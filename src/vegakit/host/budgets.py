@@ -323,6 +323,14 @@ class Budgets:
         rules = self.rules_around(scope)
         return await self._ledger.room(scope, self._clock.now(), rules, settled=settled)
 
+    async def room_of_user(self) -> Money | None:
+        """Return what is left of the budget of the user's own settings, None without one."""
+        rule = self._of_user
+        if rule is None or rule.cap is None or rule.on_exceed not in BINDING:
+            return None
+        counter = await self._ledger.counter(EVERYBODY, rule.period, self._clock.now())
+        return Money(max(0, rule.cap - counter.settled - counter.reserved))
+
     async def binding_period(self, room: Money) -> Period | None:
         """Return the period of the budget in which no more than `room` is left, if one has."""
         scope = await self.ready(self.root)

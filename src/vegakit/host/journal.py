@@ -216,8 +216,8 @@ class JournaledRun:
             )
         if change.amount < cap:
             raise UserError(
-                f"the run began with a cap of {format_money(cap)} and keeps it; "
-                f"{format_money(change.amount)} is less: leave --budget out"
+                f"the run began with a cap of {format_money(cap)}, which cannot be lowered to "
+                f"{format_money(change.amount)}; leave --budget out, or set a higher cap"
             )
         self.run = structs.replace(self.run, raised=Money(change.amount - cap))
 

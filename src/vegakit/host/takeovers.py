@@ -54,10 +54,15 @@ class Doubt(Struct, frozen=True):
 
 
 def takeover(
-    journaled: JournaledRun, quote: RunQuote | None, on_cut_off: str | None, rest: int | None
+    journaled: JournaledRun,
+    quote: RunQuote | None,
+    on_cut_off: str | None,
+    rest: int | None,
+    rest_of_user: int | None = None,
 ) -> Doubt | None:
     """Return why a resumed run has to stop, None if it may continue. `rest` is the rest of its
-    caps, None if nothing limits it."""
+    caps, None if nothing limits it, and `rest_of_user` that of the user's own budget, which a
+    resumed run cannot raise."""
     cut = journaled.recovered.cut
     if journaled.which.alone:
         return None  # a session is asked by its own budget
@@ -65,12 +70,14 @@ def takeover(
         return Doubt(_parked(journaled))
     if not cut.unsent:
         return None
+    if rest_of_user is not None and cut.due > rest_of_user:
+        return Doubt(_over_user(journaled, rest_of_user), may_be_accepted=False)
     if on_cut_off == OnCutOff.NEVER:
         return _within_quote(journaled, quote, rest)
     missing = 0 if rest is None else max(0, cut.due - rest)
     asks = on_cut_off == OnCutOff.ASK and journaled.takeovers.accepted < cut.total
     if missing or asks:
-        more = _in_cents(missing)
+        more = Money(missing)
         return Doubt(_short(journaled, quote, more, rest), more)
     return None
 
@@ -102,7 +109,8 @@ def _bounds(journaled: JournaledRun, quote: RunQuote | None, more: int = 0) -> s
     if maximum is None or earlier is None:
         return None
     text = f"At most {_up(maximum)}"
-    return text if maximum <= earlier else f"{text}, was {_up(earlier)}"
+    changes = maximum > earlier and _up(maximum) != _up(earlier)
+    return f"{text}, was {_up(earlier)}" if changes else text
 
 
 def _up(nanos: int) -> str:
@@ -115,7 +123,7 @@ def _in_cents(nanos: int) -> Money:
 
 
 def _short(
-    journaled: JournaledRun, quote: RunQuote | None, missing: int, rest: int | None
+    journaled: JournaledRun, quote: RunQuote | None, missing: Money, rest: int | None
 ) -> NeedsConsent:
     text = _calls(journaled)
     if missing and rest is not None:
@@ -123,8 +131,16 @@ def _short(
         text += f"; sent again they may cost {due} more, and {format_money(rest)} is left"
     bounds = _bounds(journaled, quote, missing)
     text += "" if bounds is None else f". {bounds}"
-    what = f"to add {_up(missing)} and continue" if missing else "to continue"
+    what = f"to add {format_money(missing)} and continue" if missing else "to continue"
     return NeedsConsent(f"{text}; {what}, type: vega resume --yes")
+
+
+def _over_user(journaled: JournaledRun, rest: int) -> NeedsConsent:
+    return NeedsConsent(
+        f"{_calls(journaled)}; sent again they may cost {_up(journaled.recovered.cut.due)} more, "
+        f"and {format_money(Money(rest))} is left of budget.default in your own settings; raise it "
+        "there or wait for its next period, then type: vega resume"
+    )
 
 
 def _within_quote(
@@ -139,7 +155,7 @@ def _within_quote(
     room = min(rooms, default=None)
     if room is None or cut.due <= room:
         return None
-    more = _in_cents(cut.due - room)
+    more = Money(cut.due - room)
     why = (
         f"{_calls(journaled)}; sent again they may cost {_up(cut.due)} more, {format_money(room)} "
         "is left of what the run may spend, and on_cut_off is never; to go on, type: "

@@ -377,7 +377,7 @@ class Core:
     def set_alarm(self) -> None:
         """Set the host's one timer to the earliest of our timers that is still needed."""
         state, timers = self.state, self.state.timers
-        while timers and self._is_stale(timers[0]):
+        while timers and self.is_stale(timers[0]):
             heapq.heappop(timers)
         due_ms = timers[0].due_ms if timers else None
         if due_ms == state.alarm_ms:
@@ -393,7 +393,8 @@ class Core:
             state.effects_in_flight[made.key] = InFlightEffect(made, "", 0)
             self.out.append(Start(made))
 
-    def _is_stale(self, timer: Timer) -> bool:
+    def is_stale(self, timer: Timer) -> bool:
+        """Return whether nothing needs a timer any more."""
         if timer.kind == TimerKind.SUPERVISOR:
             supervision = self.state.supervisors.get(timer.of)
             return supervision is None or supervision.supervisor.due is None

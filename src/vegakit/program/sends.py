@@ -62,6 +62,7 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
+from vegakit.program.money_waits import MoneyWaits
 from vegakit.program.paid_repeats import PaidRepeats, lacks_repeat, owed_by
 from vegakit.program.processes import Incarnations
 from vegakit.program.protocol import (
@@ -124,6 +125,7 @@ class SendWorker(Worker):
     ) -> None:
         super().__init__(core)
         self._budgets = SendBudgets(wallets)
+        self._waits = MoneyWaits(core, wallets)
         self._guards = Guards(core)
         self._repeats = PaidRepeats(core, incarnations)
         self._tools = tools
@@ -131,7 +133,7 @@ class SendWorker(Worker):
 
     def work(self, path: str, process: ProcessRecord) -> None:
         body = self._body(process)
-        while not (body.memory and process.sends):
+        while not (body.memory and (process.sends or self._waits.is_waiting(path))):
             taken = self._core.take(path, process)
             if taken is None:
                 return
@@ -202,9 +204,15 @@ class SendWorker(Worker):
         body: AgentBody,
         message_id: int,
         message: ProcessMessage,
+        *,
+        is_first: bool = False,
     ) -> None:
+        """Begin a send, unless it has to wait for its part. One that `is_first` has waited."""
         prompt = as_record(Prompt, message.value)
         attempts = resume_attempts(process, message_id)
+        held = None if is_first else self._budgets.part(path, body, prompt, attempts.spent)
+        if held is not None and self._waits.takes(path, process, message_id, held, prompt.session):
+            return
         key = f"{path}#{process.generation}|{message_id}"
         opened = self._budgets.open(path, body, prompt, key, attempts.spent)
         if isinstance(opened, MessageFailed):
@@ -276,7 +284,8 @@ class SendWorker(Worker):
             tokens + most,
         )
 
-    def _issue(self, at: OpenSend, call: Call) -> None:
+    def _issue(self, at: OpenSend, call: Call, *, is_first: bool = False) -> None:
+        """Start a call, unless it has to wait. One that `is_first` has waited for its money."""
         path, process, message_id, send, body = at
         if (asked := send.attempts.of(call.step, send.model)) >= call.retry.rule.max_attempts:
             failure = attempts_exhausted(path, asked)
@@ -286,6 +295,10 @@ class SendWorker(Worker):
         if (repeats := self._repeats.take(path, process, message_id, call)) is not True:
             if isinstance(repeats, MessageFailed):
                 self._fail(at, repeats)
+            return
+        waits = not is_first and (send.part.cap is None or send.part.loose)
+        needs = call.worst_case, send.session
+        if waits and self._waits.takes(path, process, message_id, *needs):
             return
         who, guard, now = at.who, at.guard, self._core.now
         verdict = self._guards.enter(guard, body, who, call.tokens, call.queued_ms)
@@ -338,11 +351,33 @@ class SendWorker(Worker):
     def release(self) -> bool:
         """Let a parked send go on whose turn has come, and return whether there was one."""
         if (place := self._repeats.next_parked()) is None:
-            return False
+            return self._release_short()
         process = self._core.state.processes.get(place[0])
         at = None if process is None else self._open(place[0], process, place[1])
         if at is not None and at.send.call is not None:
             self._issue(at, at.send.call)
+        return True
+
+    def _release_short(self) -> bool:
+        """Let a send go on that has waited for money, or refuse it."""
+        if (due := self._waits.next()) is None:
+            return False
+        wait, failure = due
+        path = wait.path
+        message_id = wait.message_id
+        process = self._core.state.processes[path]
+        entry = self._taken_message(process, message_id)
+        opened = self._open(path, process, message_id)
+        if opened is not None and failure is not None:
+            self._on_refused(opened, failure)
+        elif opened is not None and opened.send.call is not None:
+            self._issue(opened, opened.send.call, is_first=True)
+        elif failure is not None:
+            self._end(process, message_id, failure)
+        elif entry is not None:
+            body = self._body(process)
+            self._begin(path, process, body, message_id, entry.message, is_first=True)
+        self._core.ready.append(path)
         return True
 
     def _on_model(self, at: OpenSend, flight: InFlightEffect, outcome: EffectOutcome) -> None:

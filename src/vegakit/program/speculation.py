@@ -56,7 +56,8 @@ class Speculation:
     def admits(self, run: FiberRun, request: "SpeculativeCall") -> int | None:
         """Return the most that the call could cost, or None if it has to wait for its turn. A guess
         has to fit the limit on guesses, too."""
-        worst = self._affordable(run, request)
+        # Money that a send of the program waits for is not for what is begun before its turn.
+        worst = None if self._core.state.short else self._affordable(run, request)
         if worst is None or not request.guess:
             return worst
         return worst if self._may_guess(run.path, request, self.at_stake(run, request)) else None

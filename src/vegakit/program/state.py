@@ -294,6 +294,17 @@ class Fiber(Struct, omit_defaults=True):
     critical_path: CriticalPath = field(default_factory=CriticalPath)
 
 
+class MoneyWait(Struct, frozen=True, array_like=True, gc=False):
+    """A send that waits until an amount fits the wallet of this key and those around it."""
+
+    path: str
+    message_id: int
+    generation: int
+    amount: Money
+    session: str
+    wallet: str
+
+
 class BudgetSession(Struct, omit_defaults=True):
     """A budget around a part of what a process does. `inside` is the session around it; `sends`
     counts the sends in it without a result. After its end it is closed as soon as `sends` is 0 and
@@ -496,7 +507,8 @@ class Program(Struct, omit_defaults=True):
     the ask they were for; `wasted_effects` those of them that are waste; `superseded` those that
     were started again in the meantime. `given_up` counts how often each speculative effect was
     cancelled. `pools` are the paid repeats of quoted programs, and `parked` the sends that
-    wait for their turn to take one: process, message, and since when. `saved` is how much less it
+    wait for their turn to take one: process, message, and since when. `short` are the sends that
+    wait for money, the first first. `saved` is how much less it
     has cost so far than the same answers could have: a quote is as much lower by now. `guesses` are
     the calls behind guards."""
 
@@ -534,6 +546,7 @@ class Program(Struct, omit_defaults=True):
     equals: dict[str, int] = field(default_factory=dict)
     pools: dict[str, RepeatPool] = field(default_factory=dict)
     parked: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    short: dict[str, MoneyWait] = field(default_factory=dict)
     saved: int = 0
     guesses: Guesses = field(default_factory=Guesses)
     shutting_down: bool = False

@@ -23,7 +23,7 @@ the wallets themselves, until their outcomes are known. The next incarnation tha
 has only the rest of the part, so that a message does not cost more after a crash.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import convert
@@ -298,16 +298,34 @@ class Wallets:
             self.settle(spawner, wallet.cap, wallet.spent, session, wallet.saved)
             self.waste(spawner, session, wallet.wasted)
 
+    def shortage(
+        self, path: str, amount: int, session: str, behind: Container[str]
+    ) -> tuple[str, str, Money] | None:
+        """Return the name and the key of the wallet in which an amount has to wait for others, and
+        how much these hold there. None if it fits now or never does. In a wallet that is `behind`
+        others wait already."""
+        short = None
+        for name, key, wallet in self._links(path, session, looks=True):
+            if wallet.cap is not None and wallet.spent + amount > wallet.cap + wallet.raised:
+                return None
+            if short is None and (key in behind or not wallet.fits(amount)):
+                short = name, key, Money(wallet.held)
+        return short
+
     def _chain(
         self, path: str, session: str, *, looks: bool = False
     ) -> Iterator[tuple[str, Wallet]]:
         """Yield the wallets that a call has to fit, from the inside out. With `looks` missing
         wallets are not opened."""
+        return ((name, wallet) for name, _, wallet in self._links(path, session, looks=looks))
+
+    def _links(self, path: str, session: str, *, looks: bool) -> Iterator[tuple[str, str, Wallet]]:
+        """Yield them with their keys."""
         state = self._core.state
         opened = state.sessions.get(session)
         while path:
             if opened is not None and opened.owner == path:
-                yield name_of_session(path), state.wallets[session]
+                yield name_of_session(path), session, state.wallets[session]
                 if not state.wallets[session].loose:
                     return
                 session = opened.inside
@@ -320,7 +338,7 @@ class Wallets:
                 wallet = Wallet()
                 if not looks:
                     state.wallets[wallet_key] = wallet
-            yield path, wallet
+            yield path, wallet_key, wallet
             if wallet.loose:
                 session = process.session
                 opened = state.sessions.get(session)
@@ -391,6 +409,10 @@ class SendBudgets:
             paused = self._wallets.paused if asks else None
             return budget_exceeded("this send may spend", cap, exhausted, paused)
         return Wallet(None if shared else cap, raised=raised), opened
+
+    def part(self, path: str, body: AgentBody, prompt: Prompt, earlier: int) -> Money | None:
+        """Return the part that a send holds from its start, None if it holds none."""
+        return None if self._wallets.is_quoted(path) else self._cap(path, body, prompt, earlier)
 
     def hold(
         self, path: str, send: Send, amount: Money, on_exceed: OnExceed

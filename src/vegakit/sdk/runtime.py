@@ -379,7 +379,8 @@ class Runtime(SyncRuntime):
         is_accepted = journaled.which.accept
         if is_accepted:
             journaled.accept()
-        doubt = takeover(journaled, self.quote, terms.on_cut_off, room)
+        of_user = await self.budgets.room_of_user()
+        doubt = takeover(journaled, self.quote, terms.on_cut_off, room, of_user)
         if doubt is None:
             return
         if not doubt.may_be_accepted or not (is_accepted or await terms.ask(doubt.error)):

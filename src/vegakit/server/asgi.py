@@ -66,15 +66,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; say what is wrong if it cannot."""
+def listen(host: str, port: int, flag: str) -> socket.socket:
+    """Return a socket that listens at an address; if it cannot, say why, and the `flag` that names
+    another."""
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         )
     except OSError as error:
         raise UserError(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}; try another port"
+            f"{host}:{port} cannot be listened on: {error.strerror or error}; name another port: "
+            f"{flag}"
         ) from None
     # For those it accepts too: else the end of each answer waits 40 ms for an acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

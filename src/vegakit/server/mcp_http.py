@@ -221,7 +221,7 @@ async def serve_http(
     for `idle_s` ends."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    with listen(address.host, address.port) as listening:
+    with listen(address.host, address.port, "--http HOST:PORT") as listening:
         names = _names(address, listening.getsockname()[1])
         app = server_of(operations).streamable_http_app(
             streamable_http_path=_PATH,

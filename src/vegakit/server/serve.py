@@ -104,7 +104,7 @@ async def serve_over_http(served: ServedKernel, on_open: Callable[[str], None]) 
     grace_s = max(1, math.ceil(plan.drain_ms / 1_000))
     port = next(plan.ports[name] for name in ("http", "mcp") if name in plan.ports)
     # Its life is not uvicorn's: time is swept once for all doors.
-    with listen(plan.host, port) as listening:
+    with listen(plan.host, port, "--port PORT") as listening:
         async with app.open(), http_server(app, listening, grace_s=grace_s, tls=tls) as serving:
             stopping = asyncio.ensure_future(served.stopping.wait())
             try:

@@ -286,8 +286,9 @@ _HELD = frozenset({"send", "spawn", "stream"})
 
 
 def sweep(state: VmState) -> None:
-    """Drop results that cannot be reached, and set when to sweep next."""
-    reached = _reached(state)
+    """Drop results that cannot be reached, and set when to sweep next: the more values a program
+    holds, the later, so that all sweeps together take no more time than its calls."""
+    reached, size = _reached(state)
     gone = [
         ticket
         for ticket, asked in state.asked.items()
@@ -295,23 +296,26 @@ def sweep(state: VmState) -> None:
     ]
     for ticket in gone:
         del state.asked[ticket]
-    state.sweep_at = max(64, 2 * len(state.asked))
+    state.sweep_at = max(64, 2 * len(state.asked), size // 8)
 
 
-def _reached(state: VmState) -> set[str]:
-    """Return the tickets of all results that values refer to. With many results it goes through
-    many lists of them in one step, so each list is gone through as a whole, where it lies."""
+def _reached(state: VmState) -> tuple[set[str], int]:
+    """Return the tickets of all results that values refer to, and the number of values. With many
+    results it goes through many lists of them in one step, so each list is gone through as a whole,
+    where it lies."""
     seen: set[int] = set()
+    size = 0
     reached: set[str] = set()
     rest: list[Collection[Value]] = [[*_roots(state)]]
     while rest:
         values = rest.pop()
+        size += len(values)
         reached.update([value.ticket for value in values if type(value) in _REFERENCES])
         for inner in [value for value in values if type(value) in _CONTAINERS]:
             if id(inner) not in seen:
                 seen.add(id(inner))
                 rest.append(inner if type(inner) is ListValue else inner.values())
-    return reached
+    return reached, size
 
 
 _REFERENCES, _CONTAINERS = frozenset({Future, StreamRef}), frozenset({ListValue, MapValue})

@@ -5,8 +5,8 @@ Each subject has its own tables and its own row in `format_versions`, all in one
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
@@ -236,7 +236,7 @@ class PostgresThread(StoreThread[HandleT]):
     def _transact(self, batch: list[Job]) -> list[JobResult]:
         session = self._connected()
         session.transactions += 1
-        with session.connection.pipeline():
+        with _pipeline(session.connection):
             session.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             number = session.execute("SELECT pg_current_xact_id()::text")
             with self._handle.locked([job.lock_set for job in batch]):
@@ -290,6 +290,19 @@ class PostgresReader(PostgresThread[HandleT]):
     def _transact(self, batch: list[Job]) -> list[JobResult]:
         self._connected()
         return [run_job(self._handle, job) for job in batch]
+
+
+@contextmanager
+def _pipeline(connection: _Connection) -> Generator[None]:
+    """Send statements without waiting. Those behind a failed one fail, too: read here, psycopg does
+    not log that on its way out."""
+    with connection.pipeline() as pipeline:
+        try:
+            yield
+        except Exception:
+            with suppress(Exception):
+                pipeline.sync()
+            raise
 
 
 def _is_loss(error: Exception) -> bool:
