@@ -197,7 +197,8 @@ class _Router:
         hosts: Collection[str],
     ) -> None:
         self._agents, self._runtime, self._identify = agents, runtime, identify
-        self._user_budget, self._limits, self._hosts = user_budget, limits, hosts
+        self._user_budget, self._limits = user_budget, limits
+        self._hosts = hosts
         self._in_flight: Counter[str | None] = Counter()
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -218,8 +219,9 @@ class _Router:
     async def _respond(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         stream, user = EventStream(send), _ANYBODY
         try:
-            name, method = path_of(scope).strip("/"), scope["method"]
-            is_probe = (method, name) == ("GET", "health")  # a load balancer has no name for us
+            name = path_of(scope).strip("/")
+            is_shown = scope["method"] == "GET" and name in _RESERVED
+            is_probe = is_shown and name == "health"  # of a load balancer, by our address
             if not is_probe and (status := self._misaddressed(scope)):
                 await send_refusal(send, status, RefusalCode.FORBIDDEN.value, _NOT_MEANT)
                 return
@@ -228,10 +230,10 @@ class _Router:
                 await send_json(send, 200, {"status": "ok", "agents": [*self._agents]})
                 return
             user = await self._user(scope)
-            if (method, name) == ("GET", "metrics"):
+            if is_shown:
                 await self._show_metrics(send)
                 return
-            agent = self._agent(name, method)
+            agent = self._agent(name, scope["method"])
             with self._counted(user):
                 await self._call(agent, user, scope, receive, send, stream)
         except ClientGoneError:
