@@ -132,6 +132,91 @@ def only_the_look_writes_escape_codes(src: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: only {THE_LOOK} writes an escape code"  # pyright: ignore[reportAttributeAccessIssue]
 
 
+WRITERS = {
+    "tools/openat.py": "is the place: `write_output`, and `replace_file` below it",
+    "child_process/launcher/child_supervisor.py": "puts files into the sandbox of a child",
+    "child_process/launcher/guards.py": "sets limits of the kernel",
+    "cli/main.py": "opens the null device",
+    "cli/demo/crash.py": "fills a new temporary folder of its own",
+    "config/layers.py": "lies below `tools`; the record of trust is in the user's own folder",
+    "server/code_sessions.py": "is a store: appends to the log of a session",
+    "server/mcp_http.py": "makes the token once, as a file that nobody else may read",
+    "sage/undo/records.py": "is a store: what turns wrote, by content",
+    "sage/undo/restoring.py": "takes turns back, name by name below an open folder",
+    "sage/undo/windows.py": "is a store: which tools run beside",
+    "store/sqlite/connection.py": "is a store",
+    "telemetry/sqlite.py": "is a store",
+    "testing/programs.py": "fills a temporary folder for a test program",
+    "testing/provider/exchange.py": "appends to the log of a provider for tests",
+    "tools/files.py": "moves a file of a workspace, name by name below an open folder",
+    "tools/sandbox/quarantine.py": "moves what a command left behind, below an open folder",
+    "tools/sandbox/seccomp.py": "writes filters of this repository, by hand",
+    "tools/sandbox/workspace.py": "makes what a sandbox is mounted on, below an open folder",
+}
+"""Files that may write past `tools.write_output`, each with its reason."""
+WRITES = {"write_text", "write_bytes", "touch"}
+WRITING_FLAGS = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
+WRITING_MODE = re.compile(r"[rbt+]*[wax+][bt+]*")
+
+
+def only_one_place_writes_files(src: Path) -> Iterator[str]:
+    """A file that a command writes for a user is replaced in one step, and no link is followed."""
+    for path in files(src):
+        if path.relative_to(src).as_posix() in WRITERS:
+            continue
+        for node in ast.walk(_parsed(_read(path))):
+            if isinstance(node, ast.Call) and _writes(node):
+                yield f"{path}:{node.lineno}: tools.write_output writes files"
+
+
+def _writes(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    last = name.rpartition(".")[2]
+    modes = [
+        one.value
+        for one in [*call.args, *(keyword.value for keyword in call.keywords)]
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+    if name in {"os.open", "open_own"}:
+        return WRITING_FLAGS.search(ast.unparse(call)) is not None
+    if name in {"os.rename", "os.replace", "shutil.copy", "shutil.copyfile", "shutil.move"}:
+        return True
+    return last in WRITES or (last == "open" and any(map(WRITING_MODE.fullmatch, modes)))
+
+
+PRINTERS = {
+    "cli/code.py": "writes past what is buffered at a second Ctrl-C; names of sessions are plain",
+    "sage/tools/map_worker.py": "answers its parent as JSON in ASCII",
+    "telemetry/logs.py": "logs to what is stderr at that moment: in a command, a safe stream",
+    "testing/provider/__main__.py": "names its address, and is no command of ours",
+}
+"""Files that may write to a stream past a `SafeStream`, or outside of the command line, each with
+its reason."""
+STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+
+
+def only_safe_streams_are_written(src: Path) -> Iterator[str]:
+    """In `cli`, `print` goes to a safe stream, as `main` has opened. Below a stream there are its
+    buffer and its descriptor."""
+    for path in files(src):
+        if path.relative_to(src).as_posix() in PRINTERS:
+            continue
+        is_cli = room_of(src, path) == "cli"
+        for node in ast.walk(_parsed(_read(path))):
+            if isinstance(node, ast.Call) and _prints(node, is_cli=is_cli):
+                yield f"{path}:{node.lineno}: only commands print, and to a safe stream"
+
+
+def _prints(call: ast.Call, *, is_cli: bool) -> bool:
+    name = ast.unparse(call.func)
+    owner, _, last = name.rpartition(".")
+    streams = {f"sys.{each}" for each in STREAMS}
+    raw = {f"sys.{each}.buffer" for each in STREAMS} | {"sys.__stdout__", "sys.__stderr__"}
+    if owner in raw or (name == "os.write" and ast.unparse(call.args[0]) in {"1", "2"}):
+        return last.startswith("write")
+    return not is_cli and (name == "print" or (owner in streams and last.startswith("write")))
+
+
 def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
     for room, front in rooms(src).items():
         words = ast.get_docstring(_parsed(_read(front))) or ""

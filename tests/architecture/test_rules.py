@@ -16,6 +16,8 @@ RULES: list[Rule] = [
     rules.pure_rooms_do_no_io,
     rules.only_config_reads_the_environment,
     rules.only_the_look_writes_escape_codes,
+    rules.only_one_place_writes_files,
+    rules.only_safe_streams_are_written,
     rules.docstrings_say_pure_or_host,
     rules.public_names_are_listed,
     rules.rooms_offer_what_they_list,
@@ -62,6 +64,21 @@ FAULTS: list[tuple[Rule, str, str]] = [
     (rules.only_the_look_writes_escape_codes, "cli/__init__.py", "RED = '\\x1b[31m'\n"),
     (rules.only_the_look_writes_escape_codes, "policy/a.py", "PLAIN = f'\\033[0m{1}'\n"),
     (rules.only_the_look_writes_escape_codes, "cli/__init__.py", "WIPE = b'\\x1b[K'\n"),
+    *(
+        (rules.only_one_place_writes_files, "cli/__init__.py", f"def g(path):\n    {line}\n")
+        for line in (
+            "path.write_text('x')",
+            "open(path, 'w').close()",
+            "path.open(mode='xb')",
+            "os.open(path, os.O_WRONLY | os.O_CREAT)",
+            "os.replace('x', path)",
+        )
+    ),
+    (rules.only_safe_streams_are_written, "tools/__init__.py", "def g():\n    print('x')\n"),
+    *(
+        (rules.only_safe_streams_are_written, "cli/__init__.py", f"def g():\n    {line}\n")
+        for line in ("sys.stdout.buffer.write(b'x')", "sys.__stderr__.write('x')", "os.write(1, b)")
+    ),
     (rules.docstrings_say_pure_or_host, "cellar/__init__.py", '"""A cellar."""\n'),
     (rules.docstrings_say_pure_or_host, "lang/__init__.py", '"""A language (host)."""\n'),
     (rules.docstrings_say_pure_or_host, "kernel/__init__.py", '"""Services (pure)."""\n'),

@@ -147,8 +147,7 @@ def test_every_sign_has_a_twin_in_ascii() -> None:
 def test_a_stream_carries_any_text() -> None:
     """What its encoding lacks is spelled; nothing ever fails."""
     raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, "ascii")
-    guard(stream)
+    stream = guard(io.TextIOWrapper(raw, "ascii"))
     assert look_of(stream).ascii_only
     stream.write("✓ caf\u00e9 \ud800 → \U0001f600")
     stream.flush()
@@ -159,8 +158,7 @@ def test_json_is_json_on_any_stream() -> None:
     """Where signs are spelled, it uses the escapes of JSON."""
     for encoding in ("ascii", "utf-8"):
         raw = io.BytesIO()
-        stream = io.TextIOWrapper(raw, encoding)
-        guard(stream)
+        stream = guard(io.TextIOWrapper(raw, encoding))
         print_json({"text": "→ ✓ \u00e9"}, to=stream)
         stream.flush()
         assert json.loads(raw.getvalue().decode(encoding)) == {"text": "→ ✓ \u00e9"}

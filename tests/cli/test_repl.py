@@ -92,7 +92,11 @@ WRONG = {
     "a mixture": ("let a = 1; fn f() {}", "not in one piece", "type the declarations first"),
     "a wrong declaration": ("agent B { modl fast }", "no field `modl`", "did you mean `model`?"),
     "an unknown command": (":nope", "there is no command :nope", "try: :help"),
-    "a file that exists": (":save says.json", "says.json exists already", "name a new file"),
+    "a file that exists": (
+        ":save says.json",
+        "cannot write says.json: File exists",
+        "name a new file",
+    ),
     "no file": (":save", "a program is saved in a file", "try: :save hello.vega"),
 }
 

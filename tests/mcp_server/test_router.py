@@ -61,10 +61,11 @@ def post(port: int, name: str, body: object, **headers: str) -> tuple[int, Any]:
     return response.status, json.loads(text)
 
 
-def get(port: int, path: str) -> tuple[int, str]:
+def get(port: int, path: str, **headers: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    sent = {key.replace("_", "-"): value for key, value in headers.items()}
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=sent)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:
@@ -118,9 +119,44 @@ async def test_the_example_answers_streams_and_keeps_users_within_their_budgets(
         assert (await asked(port, prompt, path))[0] == 401
         status, text = await asyncio.to_thread(get, port, "/agents/health")
         assert (status, json.loads(text)["agents"]) == (200, ["assistant"])
-        status, text = await asyncio.to_thread(get, port, "/agents/metrics")
+        assert (await asyncio.to_thread(get, port, "/agents/metrics"))[0] == 401
+        status, text = await asyncio.to_thread(get, port, "/agents/metrics", X_User="ann")
         assert status == 200
         assert "vega_" in text
+
+
+REBOUND = {"Host": "evil.example", "Origin": "http://evil.example"}
+FOREIGN = {"Origin": "http://evil.example"}
+OURS = {"Host": "app.example.com", "Origin": "https://app.example.com"}
+
+
+@pytest.mark.parametrize(
+    ("options", "headers", "expected"),
+    [
+        ({}, {}, 200),
+        ({}, {"Host": "[::1]:80"}, 200),
+        ({}, REBOUND, 421),
+        ({}, OURS, 421),
+        ({}, FOREIGN, 403),
+        ({"hosts": ["app.example.com"]}, OURS, 200),
+        ({"hosts": ["app.example.com"]}, REBOUND, 421),
+        ({"hosts": ["app.example.com"]}, {**OURS, **FOREIGN}, 403),
+        ({"identify": user_of}, {**OURS, "X-User": "ann"}, 200),
+        ({"identify": user_of}, {**FOREIGN, "X-User": "ann"}, 403),
+        ({"identify": user_of}, OURS, 401),
+    ],
+)
+async def test_a_page_of_another_site_calls_nothing(
+    options: dict[str, Any], headers: dict[str, str], expected: int
+) -> None:
+    """Neither by its own name for this machine nor across origins; nothing is spent."""
+    model = ScriptedModel("x")
+    rt = Runtime("$1", observable=False)
+    async with served(router(model, rt, **options)) as port:
+        assert (await asked(port, {"prompt": "Hi"}, **headers))[0] == expected
+        assert (await asyncio.to_thread(get, port, "/metrics", **headers))[0] == expected
+        assert (await asyncio.to_thread(get, port, "/health", **headers))[0] == 200
+        assert bool(await rt.spent()) == (expected == 200)
 
 
 EXPENSIVE = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
@@ -201,7 +237,7 @@ async def test_a_client_that_goes_cancels_its_run_which_is_charged(accepts: str)
     async with served(router(model, rt, limits=RouterLimits(user_runs=1))) as port:
         body = json.dumps({"prompt": "Hi"})
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST /helper HTTP/1.1\r\nHost: x\r\nAccept: {accepts}\r\n"
+        head = f"POST /helper HTTP/1.1\r\nHost: localhost\r\nAccept: {accepts}\r\n"
         kind = "Content-Type: application/json\r\n"
         writer.write(f"{head}{kind}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         await writer.drain()

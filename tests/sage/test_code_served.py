@@ -194,6 +194,7 @@ async def test_a_tenant_reaches_its_own_folders_only(made: Scene) -> None:
         (BeginCodeRequest(budget="$2"), "at most"),
         (BeginCodeRequest(mode=SageMode.AUTO), "allows more"),
         (BeginCodeRequest(model="scripted:/etc/passwd"), "a model is named"),
+        (BeginCodeRequest(name="x\x1b]0;owned\x07"), "cannot be the name of a session; take"),
     ],
 )
 async def test_a_request_asks_for_less_and_never_for_more(

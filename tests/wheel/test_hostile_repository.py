@@ -164,6 +164,32 @@ def test_an_ordinary_clone_has_worktrees(wheel: Path) -> None:
 # Files that a command writes.
 
 
+TITLE = "\x1b]0;owned\x07\x9b31m\u202e"
+
+
+def test_a_stranger_writes_nothing_to_your_terminal(wheel: Path) -> None:
+    """Names of files and sessions, arguments and texts of programs, also as JSON."""
+    with stage(wheel) as it:
+        name = f"a{TITLE}.vega"
+        it.write({name: "print(1);  // expect: 2\n"})
+        it.write({"b.vega": 'print("\\u{1b}]0;owned\\u{7}\\u{9b}\\u{202e}");\n'})
+        for words in (
+            ["test", "."],
+            ["test", "--json", "."],
+            ["run", f"missing{TITLE}"],
+            ["run", "b.vega"],
+            ["run", f"--{TITLE}"],
+            ["runs"],
+            [TITLE],
+            ["code", "--session", f"x{TITLE}", "-p", "x"],
+            ["code", "--resume", f"x{TITLE}", "-p", "x"],
+            ["code", "--list"],
+        ):
+            done = it.run("vega", *words)
+            assert not {*"\x1b\x07\x9b\u202e"} & {*done.out, *done.err}, words
+        assert "no session was begun" in it.run("vega", "code", "--list").out.lower()
+
+
 PROGRAM = 'fn main() {\n    print("hi");\n}\n'
 NODE = ROOT / "examples/nodes/refund.vsp"
 WRITERS = [
@@ -171,6 +197,20 @@ WRITERS = [
     ("vega explain x.vega --svg x.svg", "x.svg"),
     ("vega node compile refund.vsp -o x.py", "x.py"),
 ]
+
+
+def test_formatting_and_a_new_project_follow_no_link(wheel: Path) -> None:
+    """A repository brings links with the names that `vega fmt` and `vega init` write."""
+    with stage(wheel) as it:
+        own = it.home / "own"
+        own.mkdir()
+        (own / "x.vega").write_text("fn main(){}")
+        (it.folder / "x.vega").symlink_to(own / "x.vega")
+        (it.folder / ".github").symlink_to(own)
+        assert it.run("vega", "fmt", "x.vega").code == 1
+        assert it.run("vega", "init").code == 1
+        assert [path.name for path in own.iterdir()] == ["x.vega"]
+        assert (own / "x.vega").read_text() == "fn main(){}"
 
 
 @pytest.mark.parametrize(("command", "name"), WRITERS)

@@ -31,7 +31,7 @@ from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
 from vegakit.host import NO_PRICE
 from vegakit.money import NANOS, dollars, format_money
-from vegakit.policy import format_wait, sanitise
+from vegakit.policy import format_wait
 from vegakit.sage import (
     UNBILLED,
     EndReason,
@@ -124,7 +124,7 @@ def _enter_worktree(chosen: argparse.Namespace) -> None:
     one = open_worktree(Path.cwd(), chosen.worktree, load().data_path)
     chosen.image = [str(Path(image).resolve()) for image in chosen.image]
     os.chdir(one.folder)
-    told = f"worktree {one.name}: branch {one.branch}, in {_safe(one.folder)}"
+    told = f"worktree {one.name}: branch {one.branch}, in {one.folder}"
     print(look_of(sys.stderr).text(told), file=sys.stderr, flush=True)
 
 
@@ -341,7 +341,7 @@ class _Work:
             self._show(self._session)
             self._tell_unused_nodes(sage.record.nodes)
             for note in sage.notes:
-                self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
+                self._tell(look_of(sys.stderr).text(f"note: {note}"))
             if chosen.fork is not None and chosen.prompt is None:
                 return self._forked()
             try:
@@ -359,11 +359,11 @@ class _Work:
     def _tell_unused_nodes(self, nodes: str) -> None:
         """Tell that a session keeps the nodes that it began with."""
         if (wanted := self._chosen.nodes) and wanted != nodes:
-            has = f"those of {_safe(nodes)}" if nodes else "none"
+            has = f"those of {nodes}" if nodes else "none"
             self._tell(
-                f"note: --nodes {_safe(wanted)} is not used: a session keeps the nodes that it "
+                f"note: --nodes {wanted} is not used: a session keeps the nodes that it "
                 f"began with, and this one has {has}; to use them, begin one: vega code --nodes "
-                f"{shlex.quote(_safe(wanted))} -p '…'"
+                f"{shlex.quote(wanted)} -p '…'"
             )
 
     def _forked(self) -> int:
@@ -410,7 +410,7 @@ class _Work:
         look = look_of(sys.stderr)
         if isinstance(event, SageToolBegan) and not event.task and self._said:
             # What is said before a call is progress; what is said last is the answer, on stdout.
-            self._tell(look.text(_safe("".join(self._said).rstrip())))
+            self._tell(look.text("".join(self._said).rstrip()))
             self._said.clear()
         match event:
             case SageSession():
@@ -422,11 +422,11 @@ class _Work:
                 # Of a sub-agent the last is its result, which the agent reads.
                 self._said.extend([] if event.task else [event.text])
             case SageToolBegan():
-                said = one_line(_safe(_brief(event.arguments)))
+                said = one_line(_brief(event.arguments))
                 begun = f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"
                 self._tell(look.text(f"{_of_task(event)}{begun}"))
             case SageToolEnded() if event.is_error:
-                said = ERROR_NAME.sub("", _safe(event.result))
+                said = ERROR_NAME.sub("", event.result)
                 why = middle(one_line(said), 2 * _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
@@ -454,7 +454,7 @@ class _Work:
         if self._chosen.json:
             return EXIT_STATUS[ending.reason]
         if ending.reason is EndReason.DONE:
-            print(_safe(ending.text), flush=True)
+            print(ending.text, flush=True)
         else:
             self._tell_why(ending)
         most = "at most " if ending.unbilled_usd else ""
@@ -466,7 +466,7 @@ class _Work:
             self._tell(f"  {_usd(ending.unbilled_usd)} of it {UNBILLED}")
         for note in ending.notes:
             plain = re.sub(r"\s*</?untrusted>\s*", " ", note)
-            told = " ".join(_safe(plain).split())
+            told = " ".join(plain.split())
             self._tell(look_of(sys.stderr).text(f"  note: {told}"))
         if ending.overspent_usd:
             self._tell(
@@ -476,13 +476,13 @@ class _Work:
             )
         if ending.not_undoable:
             what = "this turn" if ending.unrecorded >= ending.changed else "all of this turn"
-            self._tell(f"  vega undo cannot take {what} back: {_safe(ending.not_undoable)}")
+            self._tell(f"  vega undo cannot take {what} back: {ending.not_undoable}")
         if ending.changed > ending.unrecorded:
             them = "it" if ending.changed == 1 else "them"
             them = "the others" if ending.unrecorded else them
             self._tell(f"  to take {them} back, type: vega undo")
         for what in ending.lasting:
-            self._tell(f"  vega undo cannot take back: {_safe(what)}")
+            self._tell(f"  vega undo cannot take back: {what}")
         return EXIT_STATUS[ending.reason]
 
     def _tell_why(self, ending: SageEnd) -> None:
@@ -491,7 +491,7 @@ class _Work:
         kind = "" if ending.reason in {EndReason.ERROR, EndReason.INTERRUPTED} else ending.reason
         # The words of the library, in which it is an argument and no option.
         said = ending.message.replace("lower max_tokens", "lower --max-tokens for the next turn")
-        told = _safe(f"{kind}: {said}" if kind else said)
+        told = f"{kind}: {said}" if kind else said
         word, tone = ("stopped", Tone.ASK) if is_stopped else ("error", Tone.BAD)
         tell_error(told, word, tone)
         if self._session is None:
@@ -547,11 +547,6 @@ class _Work:
                 os.write(1, f"{event_line(end)}\n".encode())
 
 
-def _safe(text: str) -> str:
-    """Return the whole text, with what would steer a terminal spelled."""
-    return sanitise(text, sys.maxsize)
-
-
 def _usd(amount: float) -> str:
     return format_money(round(amount * NANOS))
 
@@ -562,7 +557,7 @@ def _of_task(event: SageToolBegan | SageToolEnded | SageRetry) -> str:
 
 
 def _retry(event: SageRetry) -> str:
-    said, wait = one_line(_safe(event.message)), format_wait(round(1000 * event.wait_s))
+    said, wait = one_line(event.message), format_wait(round(1000 * event.wait_s))
     return f"{_of_task(event)}{said}; try {event.attempt} of {event.attempts} in {wait}"
 
 

@@ -271,7 +271,9 @@ def fmt_command(arguments: Sequence[str]) -> int:
     if chosen.to is not None:
         return _translate(chosen.files, chosen.to)
     # Python in a folder is formatted by ruff; it is refused where it is named.
-    files = [path for path in programs_at(chosen.files) if _is_ours(path, chosen.files)]
+    files = [
+        path for path in programs_at(chosen.files) if path.suffix != ".py" or path in chosen.files
+    ]
     if not files:
         raise UserError(f"there is no .vega file in {chosen.files[0]}; give the path of one")
     looked = [(path, _formatted(path, check=chosen.check)) for path in files]
@@ -321,15 +323,12 @@ def _read(path: Path) -> str:
         raise UserError(f"{path} cannot be read: {error.strerror}; {give}") from error
 
 
-def _is_ours(path: Path, named: Sequence[Path]) -> bool:
-    return path.suffix != ".py" or path in named
-
-
 def _formatted(path: Path, *, check: bool) -> bool | None:
     """Return whether a file was not formatted, or None where that cannot be said."""
     if path.suffix == ".py":
         raise UserError(f"{path} is Python, which ruff formats; type: ruff format {path}")
     from vegakit.lang import format_source, parse
+    from vegakit.tools import write_output
 
     text = _read(path)
     parsed = parse(text, str(path))
@@ -338,7 +337,7 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
         return None
     made = format_source(text)
     if made != text and not check:
-        path.write_text(made, encoding="utf-8")
+        write_output(path, made.encode(), "make the file writable")
         print(f"formatted {path}")
     return made != text
 

@@ -157,13 +157,9 @@ class PriceBook:
         try:
             table = settings.provider(provider_of(name))
             price = settings.price(name)
-            return build_model(name, ProviderAccess(_no_key, table.base_url, price=price))
+            return build_model(name, ProviderAccess(lambda: "", table.base_url, price=price))
         except SettingsError:
             return None
-
-
-def _no_key() -> str:
-    return ""
 
 
 # `vega cost`: what a program may cost at most, before its first call.

@@ -235,10 +235,6 @@ def _since(view: ProcessView, now_ms: int) -> str:
     return duration(now_ms - view.since_ms, brief=True) if view.since_ms else ""
 
 
-def _rate(view: ProcessView) -> str:
-    return f"{view.tokens_per_s:,.1f}" if view.tokens_per_s else ""
-
-
 def _left(views: Sequence[ProcessView]) -> list[str]:
     """Nothing left is a figure too, so unlike what is spent it is shown."""
     amounts = [view.left for view in views]
@@ -268,7 +264,10 @@ COLUMNS = (
         lambda views, _: moneys([view.spent for view in views]),
     ),
     ProcessColumn(Column("Left", right=True), lambda views, _: _left(views)),
-    ProcessColumn(Column("Tok/s", right=True, drop=8), _each(lambda view, _: _rate(view))),
+    ProcessColumn(
+        Column("Tok/s", right=True, drop=8),
+        _each(lambda view, _: f"{view.tokens_per_s:,.1f}" if view.tokens_per_s else ""),
+    ),
     ProcessColumn(
         Column("Messages", right=True, drop=9), _each(lambda view, _: str(view.mailbox or ""))
     ),

@@ -6,7 +6,6 @@ answer, a quote, a journal and a green test before there is anything to pay for.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from vegakit.cli.look import print_json
 from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import UserError
+from vegakit.tools import write_output
 
 _SETTINGS = """\
 # What this project sets. `vega config` shows all settings, and where each of them came from.
@@ -212,21 +212,14 @@ def init_command(arguments: Sequence[str]) -> int:
         path = folder / name
         if name == _MAY_BE_THERE and path.exists():
             continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # `x`: a file that came meanwhile is not ours to overwrite
-            with path.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(made.text)
-        except OSError as error:
-            raise UserError(
-                f"{path} cannot be written: {error.strerror}; "
-                "choose another folder: vega init FOLDER"
-            ) from None
+        # A file that came meanwhile is not ours to overwrite.
+        advice = "choose another folder: vega init FOLDER"
+        write_output(path, made.text.encode(), advice, is_new=True)
     if chosen.json:
         print_json({"folder": str(folder), "files": list(FILES), "next": list(_NEXT)})
         return 0
     for line in _account(folder):
-        sys.stdout.write(f"{line}\n")
+        print(line)
     return 0
 
 

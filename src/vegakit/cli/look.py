@@ -3,23 +3,29 @@
 No other module holds an escape code. A `Look` says what one stream can show; renderers take it, so
 that the same text fits a terminal, a pipe and a stream that carries ASCII only. Meaning is a sign
 and a word; colour only repeats it. Money is never cut: a narrow screen drops whole columns.
+
+While a command runs, `sys.stdout` and `sys.stderr` are a `SafeStream` each. It escapes every
+control and invisible character except our own escape codes, so no caller has to remember it.
 """
 
 import codecs
 import io
+import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
 from textwrap import wrap
-from typing import Any, NamedTuple, TextIO, TypeAlias
+from typing import Any, NamedTuple, TextIO, TypeAlias, cast
 from unicodedata import category, combining, east_asian_width
 
 from vegakit.errors import UserError
+from vegakit.policy import escape_controls
 
 # Signs and colours.
 
@@ -103,18 +109,20 @@ def choose_exact(*, exact: bool) -> None:
 @dataclass(frozen=True)
 class Look:
     """The abilities of a stream. Without a `width` nobody looks, and nothing is cut. Where it
-    `moves`, lines can be drawn anew in place."""
+    `moves`, lines can be drawn anew in place. A safe stream writes an escape code only after
+    its `mark`."""
 
     colour: bool = False
     width: int | None = None
     ascii_only: bool = False
     moves: bool = False
+    mark: str = ""
 
     def paint(self, text: str, tone: str) -> str:
         """Return text in a colour. A `tone` is a `Tone`, or several codes between semicolons."""
         if not (self.colour and tone and text.strip()):
             return text
-        return f"\x1b[{tone}m{text}\x1b[0m"
+        return f"{self.mark}\x1b[{tone}m{text}{self.mark}\x1b[0m"
 
     def text(self, text: str) -> str:
         """Return text in characters that the stream can carry."""
@@ -156,15 +164,51 @@ def look_of(stream: TextIO) -> Look:
         shutil.get_terminal_size().columns if is_terminal else None,
         not _carries(stream, _NEEDED),
         is_terminal and environment_variable("TERM") != "dumb",
+        getattr(stream, "mark", ""),
     )
 
 
-def guard(stream: TextIO) -> None:
-    """Make a stream carry any text: what its encoding lacks is written as its twin in ASCII, or
-    spelled."""
+class SafeStream:
+    """A stream of this process as commands write to it. It escapes controls and invisible
+    characters as JSON does, so that JSON keeps its meaning. New lines, tabs and characters after
+    the mark pass. The mark is random, so text from outside of this process never holds it."""
+
+    mark = "".join(chr(0x10_0000 + byte) for byte in os.urandom(6))
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        first, *marked = text.split(self.mark)
+        safe = (code[:1] + escape_controls(code[1:]) for code in marked)
+        return self._stream.write("".join([escape_controls(first), *safe]))
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (of the stream below)
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def safe_streams() -> Generator[None]:
+    """Make stdout and stderr safe streams meanwhile. After a crash they stay so: the interpreter
+    prints the traceback on them."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(guard, before)
+    try:
+        yield
+    finally:
+        if not isinstance(sys.exc_info()[1], Exception):
+            sys.stdout, sys.stderr = before
+
+
+def guard(stream: TextIO) -> TextIO:
+    """Return a stream as a safe one. It carries any text: what its encoding lacks is written as its
+    twin in ASCII, or spelled. A stream that the caller closed is None, and stays so."""
     codecs.register_error(_HANDLER, _twin)
     if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors=_HANDLER)
+    is_ready = not stream or isinstance(stream, SafeStream)
+    return stream if is_ready else cast("TextIO", SafeStream(stream))
 
 
 def _carries(stream: TextIO, text: str) -> bool:
@@ -450,7 +494,7 @@ def _fitted(
     widths = {n: natural[n] for n in shown}
     if width is None:
         return widths
-    while (over := _total(widths) - width) > 0:
+    while (over := sum(widths.values()) + len(_GAP) * max(0, len(widths) - 1) - width) > 0:
         over -= _shrink(widths, over, {n: columns[n].least for n in widths if columns[n].least})
         share = int(width * _NAME_SHARE)
         over -= _shrink(widths, over, {n: share for n in widths if columns[n].name})
@@ -473,10 +517,6 @@ def _shrink(widths: dict[int, int], over: int, floors: Mapping[int, int]) -> int
         widths[n] -= less
         taken += less
     return taken
-
-
-def _total(widths: Mapping[int, int]) -> int:
-    return sum(widths.values()) + len(_GAP) * max(0, len(widths) - 1)
 
 
 def _line(
@@ -560,6 +600,7 @@ class LivePlace:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._mark = getattr(out, "mark", "")
         self._drawn = 0
         self._is_open = False
 
@@ -573,14 +614,18 @@ class LivePlace:
         up = f"\x1b[{self._drawn}A\r" if self._drawn else "\r"
         self._drawn = len(frame)
         body = "".join(f"{line}\n" for line in [*above, *frame])
-        self._write(f"{opening}{_BEGIN}{up}{_CLEAR_BELOW}{body}{_END}")
+        begin = self._ours(f"{opening}{_BEGIN}{up}{_CLEAR_BELOW}")
+        self._write(f"{begin}{body}{self._ours(_END)}")
 
     def close(self) -> None:
         """Wipe the frame away, and give the cursor back."""
         if self._is_open:
             self.draw([])
-            self._write(_SHOW)
+            self._write(self._ours(_SHOW))
             self._is_open = False
+
+    def _ours(self, codes: str) -> str:
+        return re.sub("[\x1b\r]", lambda code: self._mark + code[0], codes)
 
     def _write(self, text: str) -> None:
         try:

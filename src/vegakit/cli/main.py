@@ -243,32 +243,31 @@ def main(argv: Sequence[str] | None = None, on_loaded: Callable[[], object] = la
         return _help(arguments)
     from vegakit.cli import look
 
-    for stream in (sys.stdout, sys.stderr):
-        look.guard(stream)
-    try:
-        words = _without_look(arguments[1:])
-        module = _loaded(COMMANDS[arguments[0]].module)
-        on_loaded()
-        status: int = getattr(module, f"{arguments[0]}_command")(words)
-        print(end="", flush=True)  # stdout is None if the caller closed it
-    except (UserError, StoreError) as error:
-        look.tell_error(error)
-        return 1
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
-        silence()
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        look.tell_error(
-            f"this cannot be written: {error.strerror}; free some space, or send the output of "
-            f"vega {arguments[0]} elsewhere, then type it again"
-        )
-        silence()
-        return 1
-    return status
+    with look.safe_streams():
+        try:
+            words = _without_look(arguments[1:])
+            module = _loaded(COMMANDS[arguments[0]].module)
+            on_loaded()
+            status: int = getattr(module, f"{arguments[0]}_command")(words)
+            print(end="", flush=True)  # stdout is None if the caller closed it
+        except (UserError, StoreError) as error:
+            look.tell_error(error)
+            return 1
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
+        except BrokenPipeError:  # who reads us has seen enough, like `head`
+            silence()  # closing must not complain
+            return 128 + signal.SIGPIPE
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            look.tell_error(
+                f"this cannot be written: {error.strerror}; free some space, or send the output of "
+                f"vega {arguments[0]} elsewhere, then type it again"
+            )
+            silence()
+            return 1
+        return status
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -338,8 +337,8 @@ class CommandParser(argparse.ArgumentParser):
         """Tell an error about the command line, and return what ends the program."""
         from vegakit.cli import look
 
-        look.guard(sys.stderr)
-        look.tell_error(message)
+        with look.safe_streams():
+            look.tell_error(message)
         return SystemExit(2)
 
     def _told(self, message: str) -> str:

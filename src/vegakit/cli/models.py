@@ -12,7 +12,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, one_line, print_json, table
+from vegakit.cli.look import (
+    PIPE,
+    Cell,
+    Column,
+    Look,
+    Tone,
+    count,
+    look_of,
+    one_line,
+    print_json,
+    table,
+)
 from vegakit.cli.main import JSON, Argument, CommandParser
 from vegakit.config import Settings, explain, load
 from vegakit.errors import SettingsError, UserError, did_you_mean
@@ -136,12 +147,8 @@ def price_age(today: date) -> str:
     """Return how old the prices of the table are, for people."""
     day = catalog_date()
     days = max(0, (today - day).days)
-    told = f"dollars per million tokens; the list is of {day}, {days} {_plural(days)} old"
+    told = f"dollars per million tokens; the list is of {day}, {count(days, 'day')} old"
     return f"{told}; a newer Vega has a newer list" if days > _OLD_DAYS else told
-
-
-def _plural(days: int) -> str:
-    return "day" if days == 1 else "days"
 
 
 def render_models(models: Sequence[KnownModel], look: Look = PIPE) -> str:

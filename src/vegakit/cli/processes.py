@@ -208,7 +208,7 @@ def render_entry(entry: LogEntry, widest: int = 0, look: Look = PIPE) -> str:
         "" if entry.status == "ok" else entry.status,
     ]
     told = "  ".join(one_line(fact) for fact in facts if fact)
-    at, note = _log_time(entry.at_ms), one_line(entry.note)
+    at, note = f"{moment(entry.at_ms)}.{entry.at_ms % 1000:03d}", one_line(entry.note)
     inner = narrower(look, len(at) + 4)
     line = f"{at}  {look.paint(look.text(sign), tone)} "
     if inner.width is None or cells(told) + 2 + cells(note) <= inner.width:
@@ -217,8 +217,3 @@ def render_entry(entry: LogEntry, widest: int = 0, look: Look = PIPE) -> str:
     below = inner.fold(note, "  ", "  ") if note else []
     indent = " " * (len(at) + 4)
     return "\n".join([line + first, *(indent + text for text in (*more, *below))])
-
-
-def _log_time(at_ms: int) -> str:
-    """Return a time with its milliseconds: entries follow each other quickly."""
-    return f"{moment(at_ms)}.{at_ms % 1000:03d}"

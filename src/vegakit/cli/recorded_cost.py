@@ -65,11 +65,10 @@ def token_advice(
     """Return advice on each agent, in the order of the agents."""
     ids = {one.run.program for one in runs}
     calls = [call for call in recorded_calls(journal) if call.program in ids]
-    return [_tuned(agent, [one for one in calls if _agent(one) == agent]) for agent in agents]
-
-
-def _agent(call: RecordedCall) -> str:
-    return _NUMBERED.sub("", call.process)
+    return [
+        _tuned(agent, [one for one in calls if _NUMBERED.sub("", one.process) == agent])
+        for agent in agents
+    ]
 
 
 def _tuned(agent: str, calls: Sequence[RecordedCall]) -> TokenAdvice:

@@ -31,6 +31,7 @@ from vegakit.lang import (
 )
 from vegakit.money import Dollars, Money, dollars
 from vegakit.sdk import ProjectWorld, Source, VegaProgram
+from vegakit.tools import write_output
 from vegakit.vm import restored, text_of
 
 _HELLO = "Vega, a program piece by piece: :help says how, Ctrl-D leaves"
@@ -208,11 +209,5 @@ class _Session:
             raise UserError(f"there is no command {one_line(word)}; type: :help")
 
     def _save(self, path: Path) -> None:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self._pieces.as_program())
-        except FileExistsError:
-            raise UserError(f"{path} exists already; name a new file") from None
-        except OSError as error:
-            raise UserError(f"{path} cannot be written: {error.strerror}; name another") from error
+        write_output(path, self._pieces.as_program().encode(), "name a new file", is_new=True)
         print(f"saved; to run it, type: vega run {one_line(str(path))}")

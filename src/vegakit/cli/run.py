@@ -57,7 +57,6 @@ from vegakit.errors import (
 from vegakit.host import PastAnswers, cut_off_message, python_value
 from vegakit.lang import LIBRARY, Checked, KnownRun, Module, Problem, arguments_of, sends_of
 from vegakit.money import Money, dollars, to_usd
-from vegakit.policy import sanitise
 from vegakit.ports import Model, ReusedRun, RunQuote, RunRecord
 from vegakit.program import CostAlert, OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
@@ -210,12 +209,6 @@ def _given(module: Module, chosen: argparse.Namespace) -> list[Any]:
         usage = "".join(f" <{name}>" for name, _ in names)
         raise UserError(f"{given}; type: vega run {chosen.file}{usage}")
     return list(given)
-
-
-def _shown(text: str) -> str:
-    """Return the whole result, however long: it is what was paid for. What would steer a terminal
-    is spelled."""
-    return sanitise(text, sys.maxsize)
 
 
 def _flags(chosen: argparse.Namespace) -> dict[str, object]:
@@ -557,7 +550,7 @@ class ProgramCommand:
         if not self._chosen.json and len(self._printed) > self._seen:
             if self._progress is not None:
                 self._progress.clear()
-            self._people.say(_shown(news.text))
+            self._people.say(news.text)
 
     def _tell_result(self, result: Any) -> None:  # noqa: ANN401
         try:
@@ -580,7 +573,7 @@ class ProgramCommand:
             return
         # Of a pipeline all outputs were printed as they came.
         elif result is not None and self._program.pipeline is None:
-            print(_shown(text_of(restored(result))), flush=True)
+            print(text_of(restored(result)), flush=True)
         self._tell_account()
 
     def _failed(self, error: VegaError) -> int:
@@ -593,7 +586,7 @@ class ProgramCommand:
             return 1
         look = look_of(sys.stderr)
         # A name helps where a program could catch it by that name.
-        told = _shown(f"{name}: {reason}" if isinstance(error, CatchableError) else reason)
+        told = f"{name}: {reason}" if isinstance(error, CatchableError) else reason
         is_refusal = isinstance(error, BudgetExceeded)  # the contract at work, so it is not red
         sign = Sign.REFUSED if is_refusal else Sign.FAILED
         tell_error(told, "refused" if is_refusal else "error", _TONES[sign])

@@ -346,7 +346,11 @@ def _unfinished(place: str, wanted: str, *, is_shared: bool) -> RunSummary:
         waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
         last = _last_here(waiting) if waiting and is_shared else runs[-1]
     if last.ended_ms is not None:
-        what = f"run {short_id(last.run)} of {path} has ended" if wanted else _nothing(path)
+        what = (
+            f"run {short_id(last.run)} of {path} has ended"
+            if wanted
+            else f"no run in {path} is unfinished"
+        )
         raise UserError(f"{what}; to see all runs, type: {_listing(place)}")
     if last.is_running:
         raise UserError(f"run {short_id(last.run)} of {path} is running; wait until it has ended")
@@ -365,10 +369,6 @@ def _last_here(waiting: Sequence[RunSummary]) -> RunSummary:
             f"to go on with that one, type: vega resume {short_id(last)}"
         )
     return here[-1]
-
-
-def _nothing(path: str) -> str:
-    return f"no run in {path} is unfinished"
 
 
 def _standing(summary: RunSummary) -> str:

@@ -23,7 +23,6 @@ from vegakit.cli.look import (
 )
 from vegakit.config import load
 from vegakit.money import NANOS
-from vegakit.policy import sanitise
 from vegakit.sage import (
     SessionInfo,
     SessionState,
@@ -135,7 +134,7 @@ def _export(chosen: argparse.Namespace) -> int:
         for event in events:
             print(event_line(event))
     else:
-        print(sanitise(transcript(events), sys.maxsize), end="")
+        print(transcript(events), end="")
     return 0
 
 

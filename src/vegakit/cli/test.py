@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.cli.compiler import check_loading, nodes_at
-from vegakit.cli.look import Sign, Tone, duration, look_of, print_json
+from vegakit.cli.look import Sign, Tone, duration, look_of, one_line, print_json
 from vegakit.cli.main import Argument, CommandParser
 from vegakit.errors import UserError
 
@@ -50,9 +50,9 @@ def test_command(arguments: Sequence[str]) -> int:
             continue
         if ran.problems:
             told = [line for one in ran.problems for line in look.fold(one, "    ", "  ")]
-            print("\n".join([f"{bad} failed {path}", *told]))
+            print("\n".join([f"{bad} failed {one_line(str(path))}", *told]))
         elif chosen.verbose:
-            print(f"{good} passed {path}")
+            print(f"{good} passed {one_line(str(path))}")
     if chosen.json:
         print_json(pages)
     took = duration((time.monotonic() - began) * 1000)

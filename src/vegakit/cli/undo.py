@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from vegakit.cli.look import Column, Look, count, look_of, moment, one_line, print_json, table
 from vegakit.cli.main import JSON, Argument, CommandParser, declare
 from vegakit.errors import UserError
-from vegakit.sage import Rewound, UndoTurn, Unrestored, redo_turns, undo_turns, undoable_turns
+from vegakit.sage import Rewound, UndoTurn, redo_turns, undo_turns, undoable_turns
 
 _COLUMNS = [
     Column("Turn", right=True),
@@ -112,7 +112,7 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
     for title, left in (("kept", done.kept), ("not restored", done.not_restored)):
         if left:
             print(f"{count(len(left), 'path')} {title}")
-            _show_paths([_with_reason(each) for each in left])
+            _show_paths([f"{each.path}: {each.reason}" for each in left])
     if done.kept and not is_redo:
         print("to restore what was kept: vega undo --redo, then the same with --overwrite")
     short = f", but {'not all' if done.restored else 'none'} of its files are as they were before"
@@ -125,10 +125,6 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
     if done.lasting and not is_redo:
         print("nobody can take back")
         _show_paths(done.lasting)
-
-
-def _with_reason(each: Unrestored) -> str:
-    return f"{each.path}: {each.reason}"
 
 
 def _show_paths(paths: Sequence[str]) -> None:

@@ -158,6 +158,7 @@ from vegakit.policy.safe_text import (
     NotDisplayable as NotDisplayable,
     Secrets as Secrets,
     Untrusted as Untrusted,
+    escape_controls as escape_controls,
     escape_for_terminal as escape_for_terminal,
     escape_json as escape_json,
     escape_text as escape_text,

@@ -108,6 +108,11 @@ def _escape_invisible(text: str) -> str:
     return _INVISIBLE.sub(lambda found: "".join(map(_escape_character, found[0])), whole)
 
 
+def escape_controls(text: str) -> str:
+    """Escape what `sanitise` does, as JSON spells it: JSON that was escaped again is the same."""
+    return _INVISIBLE.sub(lambda hidden: "".join(map(_unicode, hidden[0])), text)
+
+
 def _escape_character(letter: str) -> str:
     code = ord(letter)
     if code < 0x100:

@@ -47,7 +47,7 @@ from vegakit.sage.events import (
     SageTurn,
     call_id,
 )
-from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord, turn_key
+from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord, check_name, turn_key
 from vegakit.sage.undo.records import Restored, UndoStoreInUseError, UndoTurn
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.store import (
@@ -201,8 +201,9 @@ async def rename_session(
     """Give a session another name."""
     async with _opened(folder, settings) as (sessions, _):
         record = await sessions.named(name)
-        if not new.strip() or any(one.name == new for one in await sessions.all()):
-            raise UserError(f"a session cannot be named {new!r}: it is taken, or empty")
+        check_name(new)
+        if any(one.name == new for one in await sessions.all()):
+            raise UserError(f"there is a session {new} already; choose another name")
         record.name = new
         await sessions.keep(record)
 

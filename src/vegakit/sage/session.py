@@ -92,6 +92,7 @@ from vegakit.sage.sessions import (
     TurnRecord,
     budget_text,
     capped_rule,
+    check_name,
     check_raise,
     missing,
     said_in,
@@ -147,6 +148,8 @@ class SageAgent:
         settings: Settings | None = None,
     ) -> None:
         self.folder = Path(folder).resolve()
+        if session:
+            check_name(session)
         # Checked here: a record with an amount that nobody can read would break its whole folder.
         self._budget = None if budget is None else budget_text(budget)
         self._more = None if raise_budget is None else dollars(raise_budget)

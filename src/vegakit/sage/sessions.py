@@ -6,6 +6,7 @@ byte by byte, and a session that was forked has copies of its own.
 """
 
 import asyncio
+import re
 import shutil
 from collections.abc import Iterable
 from decimal import Decimal
@@ -35,6 +36,7 @@ from vegakit.sage.undo.records import UndoneTurns
 
 _SESSIONS, _TURNS, _EXTENSIONS = "sage.sessions", "sage.turns", "sage.extensions"
 _PAGE = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_TOKENS = 8_000
 """Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
 
@@ -275,6 +277,15 @@ def capped_rule(rule: ScopeRule, budget: str) -> ScopeRule:
     if cap is None or rule.period is not None or (rule.cap is not None and rule.cap <= cap):
         return rule
     return replace(rule, cap=cap)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be printed and typed as it is."""
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"{name[:80]!a} cannot be the name of a session; take letters, digits, '.', '_' and "
+            "'-', 64 at most, such as fix-login"
+        )
 
 
 def check_raise(settings: Settings, known: SageRecord, raised: Money, more: Money) -> None:

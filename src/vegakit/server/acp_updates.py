@@ -259,16 +259,16 @@ class Updates:
         patches = _patches(event.name, arguments)
         places = [(one[0], None) for one in patches] or _place(arguments)
         if places:
-            call["locations"] = [self._location(*place) for place in places]
+            call["locations"] = [
+                {"path": self._path(path)} | ({} if line is None else {"line": line})
+                for path, line in places
+            ]
         if patches:
             call["content"] = [
                 {"type": "diff", "path": self._path(path), "oldText": old, "newText": new}
                 for path, old, new in patches
             ]
         return call
-
-    def _location(self, path: str, line: int | None) -> dict[str, Any]:
-        return {"path": self._path(path)} | ({} if line is None else {"line": line})
 
     def _path(self, path: str) -> str:
         return str(self._folder / path)

@@ -342,7 +342,7 @@ class TenantCode:
             )
         if self._sessions.is_ending:
             raise OperationError(RefusalCode.EXHAUSTED, "the server ends; send it to another")
-        if self._at_work() >= _MOST_AT_WORK:
+        if self._sessions.at_work({*self._folders.values()}) >= _MOST_AT_WORK:
             raise OperationError(
                 RefusalCode.EXHAUSTED, f"{_MOST_AT_WORK} turns are at work; wait for one to end"
             )
@@ -424,9 +424,6 @@ class TenantCode:
     def _questions(self, run: str) -> tuple[SageQuestion, ...]:
         known = self._sessions.find(run)
         return tuple(known.live.questions) if known else ()
-
-    def _at_work(self) -> int:
-        return self._sessions.at_work({*self._folders.values()})
 
 
 # The events of a session, in a file.

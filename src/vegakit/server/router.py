@@ -7,19 +7,30 @@
 | `POST /NAME`   | the answer as JSON; as server-sent events, in the words of AG-UI, for who      |
 |                | accepts `text/event-stream` or says `"stream": true`                           |
 | `GET /health`  | 200 and the names of the agents while the runtime is open, else 503            |
-| `GET /metrics` | what the runtime counted, as Prometheus reads it                               |
+| `GET /metrics` | what the runtime counted, as Prometheus reads it; `identify` must know who asks |
 
 A body has a `prompt`, or `messages` of which the last is the user's, as AG-UI sends them. A refusal
 has a status, a code and a sentence: 402 if the user's budget does not hold another call, 429 if too
-many are in flight. When a client is gone its run is cancelled: the connection to the model is
-closed, and what cannot be known to be free is charged.
+many are in flight. A request from a page of another site is refused: 403 for its `Origin`, 421 for
+a `Host` that is not yours, by which such a page reaches your machine (DNS rebinding). When a client
+is gone its run is cancelled: the connection to the model is closed, and what cannot be known to be
+free is charged.
 """
 
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterator,
+    Mapping,
+)
 from contextlib import aclosing, contextmanager
 from inspect import isawaitable
 from secrets import token_hex
@@ -52,6 +63,8 @@ from vegakit.server.asgi import (
     ClientGoneError,
     EventStream,
     header,
+    is_loopback,
+    misaddressed,
     path_of,
     read_json_body,
     send_json,
@@ -66,6 +79,11 @@ Identify: TypeAlias = Callable[[AsgiScope], "Awaitable[str | None] | str | None"
 
 _RESERVED = ("health", "metrics")
 _QUIET_S = 15.0
+_PORT = re.compile(r":[0-9]*$")
+_NOT_MEANT = (
+    "this request names another host, or is from a page of another site; if both are yours, write "
+    'vega_router(…, hosts=["app.example.com"])'
+)
 _ANYBODY = "anybody"
 
 
@@ -85,18 +103,29 @@ def vega_router(
     identify: Identify | None = None,
     user_budget: str | float | None = None,
     limits: RouterLimits | None = None,
+    hosts: Collection[str] = (),
 ) -> AsgiApp:
     """Return an ASGI application that serves agents by their names. Open the runtime in the
-    lifespan of your application: `async with rt: yield`. `identify` says whose request it is;
-    `user_budget`, as in "$1/day", caps each user, on the ledger of the runtime. Without `identify`
-    all are one user."""
+    lifespan of your application: `async with rt: yield`.
+
+    Args:
+        agents: The agents by the names that clients call them by.
+        runtime: The runtime that runs them.
+        identify: Says whose request it is. Without it all are one user.
+        user_budget: What each user may spend, as in "$1/day", on the ledger of the runtime.
+        limits: Bounds what the router takes on.
+        hosts: The hosts of your application as browsers name them, with a port that is not the
+            usual one, and those of its pages. Without them a page must be of the host that it
+            calls, and without `identify` that is an address of this machine.
+    """
     for name in agents:
         if name in _RESERVED or quote(name, safe="") != name:
             raise UserError(
                 f"an agent cannot be served as {name!r}; write another name than "
                 f"{' and '.join(_RESERVED)}, of letters, digits, '_' and '-'"
             )
-    return _Router(dict(agents), runtime, identify, user_budget, limits or RouterLimits())
+    limits = limits or RouterLimits()
+    return _Router(dict(agents), runtime, identify, user_budget, limits, hosts=hosts)
 
 
 class UiMessage(Struct, frozen=True):
@@ -164,9 +193,12 @@ class _Router:
         identify: Identify | None,
         user_budget: str | float | None,
         limits: RouterLimits,
+        *,
+        hosts: Collection[str],
     ) -> None:
         self._agents, self._runtime, self._identify = agents, runtime, identify
         self._user_budget, self._limits = user_budget, limits
+        self._hosts = hosts
         self._in_flight: Counter[str | None] = Counter()
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -188,12 +220,20 @@ class _Router:
         stream, user = EventStream(send), _ANYBODY
         try:
             name = path_of(scope).strip("/")
-            if scope["method"] == "GET" and name in _RESERVED:
-                await self._show(name, send)
+            is_shown = scope["method"] == "GET" and name in _RESERVED
+            is_probe = is_shown and name == "health"  # of a load balancer, by our address
+            if not is_probe and (status := self._misaddressed(scope)):
+                await send_refusal(send, status, RefusalCode.FORBIDDEN.value, _NOT_MEANT)
                 return
             self._check_open()
-            agent = self._agent(name, scope["method"])
+            if is_probe:
+                await send_json(send, 200, {"status": "ok", "agents": [*self._agents]})
+                return
             user = await self._user(scope)
+            if is_shown:
+                await self._show_metrics(send)
+                return
+            agent = self._agent(name, scope["method"])
             with self._counted(user):
                 await self._call(agent, user, scope, receive, send, stream)
         except ClientGoneError:
@@ -216,11 +256,14 @@ class _Router:
         else:
             await send_refusal(send, refusal.status, refusal.code, refusal.text)
 
-    async def _show(self, name: str, send: AsgiSend) -> None:
-        self._check_open()
-        if name == "health":
-            await send_json(send, 200, {"status": "ok", "agents": [*self._agents]})
-            return
+    def _misaddressed(self, scope: AsgiScope) -> int | None:
+        """Return the status for a request that does not mean us. Where everybody may call, a page
+        whose name leads to this machine could, too: only names of this machine are ours then."""
+        name = _PORT.sub("", header(scope, b"host")).strip("[]")
+        is_ours = self._hosts or self._identify is not None or is_loopback(name)
+        return misaddressed(scope, self._hosts) if is_ours else 421
+
+    async def _show_metrics(self, send: AsgiSend) -> None:
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         body = self._runtime.metrics_text().encode()

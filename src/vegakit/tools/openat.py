@@ -130,9 +130,12 @@ class FileKind(StrEnum):
 _KINDS = {stat.S_IFREG: FileKind.FILE, stat.S_IFDIR: FileKind.FOLDER, stat.S_IFLNK: FileKind.LINK}
 
 
-def replace_file(folder: int, name: str, content: bytes, mode: int | None) -> None:
-    """The old file is not opened: were it a link or known elsewhere too, nothing there changes."""
-    fresh = f".{secrets.token_hex(8)}.new"
+def replace_file(
+    folder: int, name: str, content: bytes, mode: int | None, *, is_new: bool = False
+) -> None:
+    """The old file is not opened: were it a link or known elsewhere too, nothing there changes.
+    With `is_new` a file of that name raises `FileExistsError`."""
+    fresh = name if is_new else f".{secrets.token_hex(8)}.new"
     file = os.open(fresh, _CREATE, 0o666 if mode is None else mode, dir_fd=folder)
     try:
         try:
@@ -141,18 +144,25 @@ def replace_file(folder: int, name: str, content: bytes, mode: int | None) -> No
                 os.fchmod(file, mode)
         finally:
             os.close(file)
-        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if not is_new:
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(fresh, dir_fd=folder)
         raise
 
 
-def write_output(path: Path, content: bytes, advice: str) -> None:
+def write_output(
+    path: Path, content: bytes, advice: str, *, is_new: bool = False, mode: int | None = None
+) -> None:
     """Write what a command made to the file that it is for, in one step. A folder that somebody
     else made may hold a link of that name: what it leads to stays as it is. Nor does a link in the
     folder where the command was typed lead it out of there. `advice` is what to type if the file
-    cannot be written."""
+    cannot be written.
+
+    With `is_new` the file must not be there yet, and its folders are made. `mode` is that of a file
+    that was not there; one that was there keeps its own.
+    """
     here = Path.cwd()
     written = Path(os.path.abspath(path.parent))  # noqa: PTH100  (without `..`, and links as named)
     leads_to = path.parent.resolve()
@@ -162,9 +172,12 @@ def write_output(path: Path, content: bytes, advice: str) -> None:
             "folder, name it itself"
         )
     try:
+        if is_new:
+            path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(path.parent, flags("O_RDONLY O_DIRECTORY O_CLOEXEC"))
         try:
-            replace_file(folder, path.name, content, _mode_of_plain(folder, path.name))
+            mode = _mode_of_plain(folder, path.name) or mode
+            replace_file(folder, path.name, content, mode, is_new=is_new)
         finally:
             os.close(folder)
     except OSError as error:

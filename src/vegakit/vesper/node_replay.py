@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from vegakit.contracts import NodeEffect, NodeOutcome, NodeProgram
 from vegakit.errors import UserError
+from vegakit.tools import write_output
 from vegakit.vesper.node_debugger import DebuggedNode, MomentKind, read_plain, step_named
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile, parse_node
 from vegakit.vesper.node_host import read_sensitively
@@ -212,13 +213,8 @@ def new_version(file: NodeFile, change: StepChange) -> NewVersion:
 
 def write_version(version: NewVersion) -> Path:
     """Write a new version, and return its file; what is there is never written over."""
-    try:
-        with version.path.open("x", encoding="utf-8", newline="") as out:
-            out.write(version.text)
-    except FileExistsError:
-        raise UserError(f"{version.path} is there already; move it first") from None
-    except OSError as error:
-        raise UserError(f"{version.path} cannot be written: {error.strerror}") from error
+    advice = "if it is there already, move it first"
+    write_output(version.path, version.text.encode(), advice, is_new=True)
     return version.path
 
 

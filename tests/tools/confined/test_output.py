@@ -40,6 +40,34 @@ def test_a_link_is_refused_wherever_it_leads(tmp_path: Path, target: str) -> Non
     assert names_in(tmp_path) == ["own", "x"]
 
 
+def test_a_new_file_takes_no_name_that_is_there(tmp_path: Path) -> None:
+    """Its folders are made. A link counts as a name, wherever it leads."""
+    write_output(tmp_path / "a/b/x", b"new", "try again", is_new=True, mode=0o600)
+    assert (tmp_path / "a/b/x").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    for name, why in {
+        "a/b/x": "File exists",
+        "link": "it is a link",
+        "a": "it is a folder",
+    }.items():
+        with pytest.raises(UserError, match=f"{why}; try again"):
+            write_output(tmp_path / name, b"other", "try again", is_new=True)
+    assert (tmp_path / "a/b/x").read_bytes() == b"new"
+    assert names_in(tmp_path) == ["a", "link"]
+    assert names_in(tmp_path / "a/b") == ["x"]
+
+
+def test_no_folder_is_made_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, work = tmp_path / "own", tmp_path / "work"
+    own.mkdir()
+    work.mkdir()
+    (work / "out").symlink_to(own)
+    monkeypatch.chdir(work)
+    with pytest.raises(UserError, match="a link leads"):
+        write_output(Path("out/deep/x"), b"new", "try again", is_new=True)
+    assert names_in(own) == []
+
+
 def test_what_is_no_plain_file_stays(tmp_path: Path) -> None:
     """A folder, a pipe, a read-only file and a name in a folder that is not there."""
     (tmp_path / "folder").mkdir()

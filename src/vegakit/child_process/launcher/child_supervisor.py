@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn, TypeAlias, TypedDict
 
-from .guards import GuardedRoot, set_up
+from .guards import GuardedRoot, put_text, set_up
 
 __all__ = [
     "LINUX",
@@ -200,7 +200,7 @@ class Groups:
             for folder, settings in wanted.items():
                 made.append(group := self._made(folder))
                 for name, value in settings.items():
-                    _put(os.path.join(group, name), value)
+                    put_text(os.path.join(group, name), value)
         except OSError as error:
             return CreatedGroups(made, error.errno or errno.EIO)
         return CreatedGroups(made)
@@ -229,7 +229,7 @@ def join(made: CreatedGroups) -> int:
     """Join the groups; return the error number if that was not possible, else 0."""
     try:
         for group in made.groups:
-            _put(os.path.join(group, "cgroup.procs"), "0")
+            put_text(os.path.join(group, "cgroup.procs"), "0")
     except OSError as error:
         return error.errno or errno.EIO
     return made.error
@@ -257,7 +257,7 @@ def _removed(group: str) -> bool:
 
 def _order(value: str) -> None:
     with suppress(OSError):  # where /proc cannot be written, the largest is killed first
-        _put(_ORDER, value)
+        put_text(_ORDER, value)
 
 
 def _get(path: str) -> str:
@@ -265,16 +265,6 @@ def _get(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 4096).decode()
-    finally:
-        os.close(descriptor)
-
-
-def _put(path: str, value: str) -> None:
-    """Write without Python's own files: they take five times as long, and each command pays for
-    it."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, value.encode())
     finally:
         os.close(descriptor)
 

@@ -148,12 +148,12 @@ def _enter_user_namespace(flags: int) -> None:
     if _LIBC.unshare(flags):
         _fail("unshare")
     with suppress(OSError):  # root may keep its groups
-        _put("/proc/self/setgroups", "deny")
-    _put("/proc/self/uid_map", f"{user} {user} 1")
-    _put("/proc/self/gid_map", f"{group} {group} 1")
+        put_text("/proc/self/setgroups", "deny")
+    put_text("/proc/self/uid_map", f"{user} {user} 1")
+    put_text("/proc/self/gid_map", f"{group} {group} 1")
     for name, most in _MOST.items():
         with suppress(OSError):  # a kernel that does not count it by namespace
-            _put(f"/proc/sys/user/{name}", most)
+            put_text(f"/proc/sys/user/{name}", most)
 
 
 def _opened(folder: int, name: str, how: int) -> int:
@@ -210,7 +210,7 @@ def _fail(what: str) -> None:
     raise OSError(ctypes.get_errno(), what)
 
 
-def _put(path: str, text: str) -> None:
+def put_text(path: str, text: str) -> None:
     """Write without Python's own files: they take five times as long, and each command pays for
     it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)

@@ -58,7 +58,7 @@ def tree(
         f"  {paint(lead, DIM)}{paint(name_of(view.path), BOLD)}"
         f"{' ' * (20 - len(lead) - len(name_of(view.path)))}"
         f"{_doing(view, last.get(name_of(view.path)), paint, tick)}"
-        f"{paint(_restarts(view), Tone.ASK)}{paint(exact(view.spent), _money_style(view))}"
+        f"{paint(_restarts(view), Tone.ASK)}{paint(exact(view.spent), '' if view.spent else DIM)}"
         for lead, view in _leads(views)
     ]
 
@@ -99,10 +99,6 @@ def _doing(view: ProcessView, last: ScenarioEvent | None, paint: Paint, tick: in
 
 def _restarts(view: ProcessView) -> str:
     return f"{f'↻ {view.restarts}' if view.restarts else '':5}"
-
-
-def _money_style(view: ProcessView) -> str:
-    return "" if view.spent else DIM
 
 
 # How `vega demo` is shown: a line for whatever happens, and in a terminal a living tree below.

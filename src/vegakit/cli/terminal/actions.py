@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, Protocol, TypeVar
@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from vegakit.cli.look import Sign, Tone, count, cut, moment
 from vegakit.cli.terminal.amounts import AT_MOST, amount, spent_told
 from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
-from vegakit.cli.terminal.diffs import FileChange, changes_of
+from vegakit.cli.terminal.diffs import changes_of
 from vegakit.cli.terminal.draw import (
     Line,
     about_call,
@@ -58,6 +58,7 @@ from vegakit.sage import (
     undo_turns,
     undoable_turns,
 )
+from vegakit.tools import write_output
 
 _SKIPPED = {".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "dist", "build"}
 _MOST_PATHS, _MOST_SHOWN = 20_000, 200
@@ -226,7 +227,10 @@ class Actions:
         changes = changes_of(item.name, item.arguments, item.result)
         if changes and item.state is ToolState.DONE:
             names = ", ".join(change.path for change in changes)
-            await self._page(f"{item.name} {names}", lambda width: _diff(changes, width))
+            await self._page(
+                f"{item.name} {names}",
+                lambda width: [[], *change_lines(changes, width, columns=width >= _TWO_COLUMNS)],
+            )
             return
         text = item.output or await self._driver.whole_result(item)
         title = cut(f"{item.name} {about_call(item)}", _MOST_SHOWN)
@@ -438,18 +442,9 @@ class Actions:
         state = self._driver.state
         path = _normal(self._app.folder / (argument or f"{state.name}.md"))
         events = await export_session(state.run, self._app.folder)
-
-        def write() -> None:
-            with path.open("x", encoding="utf-8") as out:
-                out.write(transcript(events))
-
-        try:
-            await asyncio.to_thread(write)
-        except FileExistsError:
-            raise UserError(
-                f"{path} exists and stays as it is; name another file, such as: "
-                f"/export {path.stem}-2.md"
-            ) from None
+        advice = f"name another file, such as: /export {path.stem}-2.md"
+        text = transcript(events).encode(errors="backslashreplace")
+        await asyncio.to_thread(write_output, path, text, advice, is_new=True)
         self._driver.say(f"written: {path}")
 
     # The screen.
@@ -529,10 +524,6 @@ def _opens(item: ToolItem) -> bool:
 
 def _normal(path: Path) -> Path:
     return Path(os.path.normpath(path))
-
-
-def _diff(changes: Sequence[FileChange], width: int) -> list[Line]:
-    return [[], *change_lines(changes, width, columns=width >= _TWO_COLUMNS)]
 
 
 def _listing(text: str, width: int) -> list[Line]:

@@ -2,11 +2,10 @@
 and approvals. It knows widths, signs and tones, and no Textual."""
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -36,6 +35,7 @@ from vegakit.cli.terminal.diffs import (
     side_by_side,
 )
 from vegakit.cli.terminal.markdown import Line, markdown_lines
+from vegakit.cli.terminal.narrator import ABOUT, safe
 from vegakit.cli.terminal.state import (
     ApprovalItem,
     ApprovalState,
@@ -51,7 +51,7 @@ from vegakit.cli.terminal.state import (
 )
 from vegakit.cli.terminal.words import next_step, on_screen
 from vegakit.money import NANOS
-from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
+from vegakit.policy import escape_for_terminal, wrap_escaped
 from vegakit.sage import UNBILLED, EndReason, SageEnd, quote_text
 
 _INDENT = "   "
@@ -106,11 +106,6 @@ def style_of(tone: str) -> Style:
 def seg(text: str, tone: str = Tone.PLAIN) -> Segment:
     """Return a piece of a line."""
     return Segment(text, style_of(tone))
-
-
-def safe(text: str) -> str:
-    """Return text that cannot steer a terminal, its tabs as blanks."""
-    return sanitise(text.expandtabs(4), len(text) * 8 + 8)
 
 
 def width_of(line: Iterable[Segment]) -> int:
@@ -294,19 +289,10 @@ def _read(given: Mapping[str, Any]) -> str:
     return f"{given.get('path', '')} {start}{last}"
 
 
-def _todo(given: Mapping[str, Any]) -> str:
-    items = given.get("items")
-    steps = [fields_of(one) for one in cast("list[Any]", items)] if isinstance(items, list) else []
-    done = sum(bool(one.get("done")) for one in steps)
-    return f"{done} of {count(len(steps), 'step')} done"
-
-
 _ABOUT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    **ABOUT,
     "read": _read,
-    "todo": _todo,
     "grep": lambda given: f"{given.get('pattern', '')}  in {given.get('path', '.')}",
-    "task": lambda given: f"{given.get('agent', '')}: {given.get('prompt', '')}",
-    "git": lambda given: shlex.join(map(str, given.get("arguments") or given.values())),
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 from vegakit.cli.look import ERROR_NAME, Rounding, count, cut, duration, figures, money
 from vegakit.cli.terminal.approvals import ShownAction, about, action_lines, read_action
 from vegakit.cli.terminal.diffs import FileChange, changes_of, fields_of
-from vegakit.cli.terminal.reducer import first_argument
+from vegakit.cli.terminal.reducer import first_argument, nanos_of
 from vegakit.cli.terminal.state import (
     ApprovalItem,
     ApprovalState,
@@ -33,7 +33,6 @@ from vegakit.cli.terminal.state import (
     ViewState,
 )
 from vegakit.host import NO_PRICE
-from vegakit.money import NANOS
 from vegakit.policy import escape_for_terminal, sanitise, wrap_escaped
 from vegakit.sage import UNBILLED, EndReason, SageEnd, quote_text
 
@@ -114,7 +113,7 @@ class Narrator:
         ends = [one.end for one in self._items[: self._at] if isinstance(one, EndItem)]
         known = [end.spent_usd for end in ends if end is not None and end.spent_usd is not None]
         is_all = self._at == len(self._items)
-        self._spent = self._state.money.spent if is_all else _nanos(known[-1] if known else 0)
+        self._spent = self._state.money.spent if is_all else nanos_of(known[-1] if known else 0)
 
     def lines(self) -> list[str]:
         """Return what is new since this was asked for last."""
@@ -194,7 +193,7 @@ class Narrator:
         """Return what this turn cost, and what is left."""
         if end.spent_usd is None:
             return ""
-        before, self._spent = self._spent, _nanos(end.spent_usd)
+        before, self._spent = self._spent, nanos_of(end.spent_usd)
         most, own = ("at most " if end.unbilled_usd else ""), self._state.money
         turn = money(max(0, self._spent - before), rounding=Rounding.UP)
         if own.at_most is None:
@@ -235,14 +234,10 @@ def brief(text: str, most: int) -> str:
     return cut(" ".join(safe(text).split()), most)
 
 
-def _nanos(usd: float) -> int:
-    return round(usd * NANOS)
-
-
 def _after(end: SageEnd) -> Iterator[str]:
     """Tell what a person should know after a turn, and what to type."""
     if end.unbilled_usd:
-        most = money(_nanos(end.unbilled_usd), rounding=Rounding.UP)
+        most = money(nanos_of(end.unbilled_usd), rounding=Rounding.UP)
         yield f"  {most} of it {UNBILLED}"
     if end.changed:
         them = "it" if end.changed == 1 else "them"
@@ -271,7 +266,7 @@ def _about(item: ToolItem) -> str:
     given = fields_of(item.arguments)
     if changes := changes_of(item.name, item.arguments, item.result):
         return ", ".join(change.path for change in changes)
-    told = _ABOUT.get(item.name)
+    told = ABOUT.get(item.name)
     return told(given) if told else first_argument(given)
 
 
@@ -282,7 +277,7 @@ def _steps(given: Mapping[str, Any]) -> str:
     return f"{done} of {count(len(steps), 'step')} done"
 
 
-_ABOUT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+ABOUT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "todo": _steps,
     "task": lambda given: f"{given.get('agent', '')}: {given.get('prompt', '')}",
     "git": lambda given: shlex.join(map(str, given.get("arguments") or given.values())),

@@ -89,7 +89,7 @@ def _on_session(state: ViewState, event: SageSession, now: int) -> None:
         state.real_model, state.model_price = "", ""
     state.name, state.run, state.folder = event.session, event.run, event.folder
     state.model, state.mode = event.model, event.mode
-    state.money.at_most = None if event.budget_usd is None else _nanos(event.budget_usd)
+    state.money.at_most = None if event.budget_usd is None else nanos_of(event.budget_usd)
     if state.money.left is None:
         state.money.left = state.money.at_most
 
@@ -232,7 +232,7 @@ def _on_sub_agent(state: ViewState, task: str, event: SageEvent) -> None:
 def _on_quote(state: ViewState, event: SageQuote, now: int) -> None:
     del now
     state.items.append(QuoteItem(quote=event))
-    each = _nanos(event.worst_usd) // max(1, len(event.tasks))
+    each = nanos_of(event.worst_usd) // max(1, len(event.tasks))
     for task in event.tasks:
         if agent := state.agents.get(task):
             agent.at_most = each
@@ -269,18 +269,18 @@ def _on_retry(state: ViewState, event: SageRetry, now: int) -> None:
 def _on_cost(state: ViewState, event: SageCost, now: int) -> None:
     del now
     if event.spent_usd is not None:
-        state.money.spent = _nanos(event.spent_usd)
-    state.money.left = None if event.left_usd is None else _nanos(event.left_usd)
+        state.money.spent = nanos_of(event.spent_usd)
+    state.money.left = None if event.left_usd is None else nanos_of(event.left_usd)
 
 
 def _on_end(state: ViewState, event: SageEnd, now: int) -> None:
     is_done = event.reason is EndReason.DONE
     _end_calls(state, ToolState.DONE if is_done else ToolState.STOPPED, now)
     if event.spent_usd is not None:
-        state.money.spent = _nanos(event.spent_usd)
+        state.money.spent = nanos_of(event.spent_usd)
         if state.money.at_most is not None:
             state.money.left = max(0, state.money.at_most - state.money.spent)
-    state.money.unbilled += _nanos(event.unbilled_usd)
+    state.money.unbilled += nanos_of(event.unbilled_usd)
     known = [f"/{path}" for path in state.changed]
     for path in event.paths:
         if not is_cache(path) and not any(one.endswith(f"/{path}") for one in known):
@@ -540,5 +540,6 @@ def _state_of(event: SageToolEnded) -> ToolState:
     return ToolState.REFUSED if event.result.startswith(_REFUSED) else ToolState.FAILED
 
 
-def _nanos(usd: float) -> int:
+def nanos_of(usd: float) -> int:
+    """Return dollars as nano-dollars."""
     return round(usd * NANOS)

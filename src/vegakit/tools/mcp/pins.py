@@ -18,6 +18,7 @@ from vegakit.policy import escape_for_terminal, escape_text, quote_name, sanitis
 from vegakit.records import Json, canonical, digest128, from_json, to_json
 from vegakit.tools.functions import fold_name
 from vegakit.tools.mcp.servers import McpServer
+from vegakit.tools.openat import write_output
 
 # What the tools of a server are called before a model: `server__tool`, in the letters that every
 # provider takes, and never what another tool could be taken for.
@@ -183,14 +184,11 @@ class McpPins:
         kept = self._load()
         pinned = McpPin(server.name, server.place, tools, digest_of(tools), now)
         kept.servers[_key(server)] = pinned
-        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.touch(mode=0o600)
-            fresh.write_bytes(json.format(to_json(kept)))
-            fresh.replace(self.path)
         except OSError as error:
             raise StoreError(f"{self.path} could not be written: {error.strerror}") from error
+        write_output(self.path, json.format(to_json(kept)), "make it writable", mode=0o600)
         return pinned
 
     def _load(self) -> _PinsFile:
