@@ -313,6 +313,11 @@ undo size="":
     short=0; python -m campaigns.undo {{ if size == "full" { "1000" } else { "200" } }} || short=1; \
         python -m benchmarks.undo || short=1; exit $short
 
+# Bytes from outside for every parser, guided by the code that they reach: so many seconds of CPU each (`just fuzz 600`),
+# or of those named behind it; no crash, no input above 500 ms or 80 MB; five planted faults with `planted`
+fuzz *args:
+    python -m campaigns.fuzz {{args}}
+
 # The coding agent: what people complain about in others, edits, kills, tasks; at commit size, or in full with `full`
 code size="":
     short=0; python -m campaigns.code_complaints || short=1; \

@@ -60,6 +60,7 @@ FOLDERS = {
     "test_cli.py": "cli",
     "test_drawing.py": "cli",
     "test_money.py": "money",
+    "test_parsers.py": "control lang providers sage sdk server tools vesper wires",
     "test_prices.py": "prices",
     "test_words.py": "errors ids records value_types conversation effects events lazy ports",
     "testing": "testing",
@@ -120,6 +121,10 @@ NIGHTLY_SUITES = {
     "attacks": NightlySuite("tools policy child_process", ("python -m campaigns.attacks",)),
     "consent": NightlySuite("lang vm program", ("python -m campaigns.consent 300",)),
     "edits": NightlySuite("sage", ("python -m campaigns.edits 500",)),
+    "fuzz": NightlySuite(
+        "lang providers sage sdk server tools vesper wires",
+        ("python -m campaigns.fuzz planted", "python -m campaigns.fuzz 10"),
+    ),
     "grammar": NightlySuite("lang", ("python -m tests.lang.bombs",)),
     "kernel": NightlySuite("kernel server", ("python -m campaigns.kernel",)),
     "kills": NightlySuite(

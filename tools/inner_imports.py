@@ -91,6 +91,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "campaigns/admission.py": ("server", "an operation without a socket, beside a flood"),
     "campaigns/kernel_attacks.py": ("server", "messages that the client would never send"),
     "campaigns/card_tasks": ("control tools", "finds runs, and answers requests from a table"),
+    "campaigns/fuzz_targets.py": ("sage server tools", "each parser of bytes, alone"),
     "campaigns/proofs.py": ("vesper", "random inputs and worlds of nodes"),
     "campaigns/providers.py": ("providers", "every known provider"),
     "campaigns/quote_ratios.py": ("cli host", "quotes as `vega cost` counts them"),

@@ -13,6 +13,7 @@ import msgspec
 from vegakit.errors import InvalidRecordError
 
 __all__ = [
+    "UNREADABLE_JSON",
     "Json",
     "canonical",
     "digest128",
@@ -24,6 +25,9 @@ __all__ = [
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
 T = TypeVar("T")
+
+UNREADABLE_JSON = (msgspec.DecodeError, RecursionError, UnicodeError)
+"""The errors of `msgspec` for JSON that is damaged, nested too deep, or not UTF-8."""
 
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
@@ -44,7 +48,7 @@ def from_json(kind: type[T], text: bytes | str) -> T:
     """Read a record, or raise `InvalidRecordError` with the place that is wrong."""
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+    except UNREADABLE_JSON as error:
         raise InvalidRecordError(
             f"expected a record of {getattr(kind, '__name__', kind)}: {error}; "
             "it was written by another version or damaged"

@@ -226,6 +226,24 @@ async def test_what_is_no_kernel_is_told() -> None:
             KernelClient(url, token)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        ("200 OK", b'{"processes": "\xff"}', "none that this version knows"),
+        ("200 OK", b'{"processes": ' + b"[" * 100_000, "none that this version knows"),
+        ("500 No", b'{"error": {"code": "\xff"}}', "not from a kernel"),
+    ],
+    ids=["no UTF-8", "deep", "an error without UTF-8"],
+)
+async def test_a_reply_that_is_no_json_is_told(status: str, body: bytes, told: str) -> None:
+    async def page(_: int) -> bytes:
+        return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+    async with odd_server(page) as heard:
+        with pytest.raises(KernelUnavailableError, match=told):
+            await KernelClient(heard.url, "t").get_process_counts(EmptyRequest())
+
+
 async def test_a_stream_outlives_its_servers(tmp_path: Path) -> None:
     """One server is drained and one is killed: nothing is missed or told twice."""
     port, token = free_port(), await in_thread(a_token, tmp_path)

@@ -253,9 +253,16 @@ def test_a_stream_whose_body_ends_after_the_reason_is_whole() -> None:
     assert "ended before its answer" in str(unended.error)
 
 
-def test_a_stream_that_knows_no_end_is_left() -> None:
+_ENDLESS_CALL = {"tool_calls": [{"index": 0, "function": {"arguments": "word " * 50}}]}
+
+
+@pytest.mark.parametrize("delta", [{"content": "word " * 50}, _ENDLESS_CALL], ids=["text", "call"])
+def test_a_stream_that_knows_no_end_is_left(
+    delta: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The connection is closed, so that the server stops; the reservation is charged."""
-    word = _events({"choices": [{"index": 0, "delta": {"content": "word " * 50}}]})
+    monkeypatch.setattr("vegakit.providers.model.LARGEST_BODY", 1 << 16)
+    word = _events({"choices": [{"index": 0, "delta": delta}]})
     sent = 0
 
     async def run() -> Came:

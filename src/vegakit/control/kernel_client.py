@@ -15,7 +15,7 @@ from contextlib import aclosing, suppress
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import DecodeError, Struct, ValidationError, json as msgspec_json
+from msgspec import Struct, json as msgspec_json
 from msgspec.structs import replace
 
 from vegakit.config import environment_proxy
@@ -24,7 +24,7 @@ from vegakit.control.kernel_operations import KERNEL_OPERATIONS
 from vegakit.control.operations import OperationError, RefusalCode
 from vegakit.errors import UserError
 from vegakit.providers import BrokenError, ConnectionPool, Deadlines
-from vegakit.records import to_json
+from vegakit.records import UNREADABLE_JSON, to_json
 from vegakit.wires import EventDecoder, Header
 
 ValueT = TypeVar("ValueT", bound=Struct)
@@ -194,7 +194,7 @@ def _is_address(url: str) -> bool:
 def _decoded(name: str, body: bytes, reply: type[ValueT]) -> ValueT:
     try:
         return msgspec_json.decode(body, type=reply)
-    except (ValidationError, DecodeError) as error:
+    except UNREADABLE_JSON as error:
         raise KernelUnavailableError(
             f"the reply to {name} is none that this version knows ({error}); look whether the URL "
             "leads to a kernel, and whether both have the same version",
@@ -203,10 +203,13 @@ def _decoded(name: str, body: bytes, reply: type[ValueT]) -> ValueT:
 
 
 def _refusal(name: str, status: int, body: bytes) -> UserError:
-    with suppress(ValidationError, DecodeError):
+    with suppress(*UNREADABLE_JSON):
         return _refusal_of(name, msgspec_json.decode(body, type=_RefusalBody).error)
-    text = f"status {status}, and not from a kernel: look at the URL"
-    return _unavailable(name, text, may_be_done=status >= 500)
+    return _unavailable(
+        name,
+        f"status {status}, and not from a kernel: look at the URL",
+        may_be_done=status >= 500,
+    )
 
 
 def _refusal_of(name: str, refused: _Refusal) -> UserError:

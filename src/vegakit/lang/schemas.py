@@ -15,7 +15,7 @@ from vegakit.lang import types
 from vegakit.lang.diagnostics import nearest
 from vegakit.lang.syntax.lexer import UNITS_MS
 from vegakit.money import dollars
-from vegakit.records import Json
+from vegakit.records import UNREADABLE_JSON, Json
 
 # Types and JSON: the schema a model is asked to fill, and what came back as a value.
 #
@@ -555,5 +555,5 @@ def _read_plain(kind: types.Plain, argument: str) -> Json | Problem:
 def _json(argument: str) -> Json | Problem:
     try:
         return msgspec.json.decode(argument)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+    except UNREADABLE_JSON as error:
         return Problem(f"expected JSON such as [1, 2] or {{...}}: {error}")

@@ -23,7 +23,7 @@ from vegakit.events import (
 from vegakit.ids import EffectKey, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ExitReason
-from vegakit.records import Json
+from vegakit.records import UNREADABLE_JSON, Json
 from vegakit.value_types import RecordOf, Type
 
 if TYPE_CHECKING:
@@ -289,5 +289,5 @@ def _read(answer: Type, text: str) -> "Json | Problem":
 
     try:
         return answer_of(answer, msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+    except UNREADABLE_JSON:
         return Problem("it is not JSON")

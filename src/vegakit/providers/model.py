@@ -239,8 +239,10 @@ class ProviderModel:
         max_tokens: int,
     ) -> AsyncGenerator[ModelChunk]:
         """Yield what the pieces of a stream complete, and its end. Not all servers keep to the
-        length they are told: whoever leaves closes the connection, so that the answer ends."""
+        length they are told: whoever leaves closes the connection, so that the answer ends. The
+        bytes are bounded too: the arguments of a call have no letters that are counted."""
         letters_left = max_tokens * _LONGEST_TOKEN
+        bytes_left = LARGEST_BODY + max_tokens * 1_000
         async with aclosing(_until_end(got, reader, not self._wire.ends_with_body)) as pieces:
             async for piece in pieces:
                 if not plain.takes(piece):
@@ -248,7 +250,8 @@ class ProviderModel:
                         if isinstance(chunk, TextDelta | ReasoningDelta):
                             letters_left -= len(chunk.text)
                         yield chunk
-                if letters_left < 0:
+                bytes_left -= len(piece)
+                if min(letters_left, bytes_left) < 0:
                     raise self._error(
                         ErrorClass.SERVER,
                         f"its answer is longer than max_tokens ({max_tokens}) allows, and was cut "

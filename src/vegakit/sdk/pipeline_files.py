@@ -26,6 +26,7 @@ from vegakit.policy import (
     pipeline_problems,
     stage_agent,
 )
+from vegakit.records import UNREADABLE_JSON
 from vegakit.tools import ToolFileProblem, YamlNode, convert_node, read_yaml
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _node(path: Path) -> YamlNode:
         if path.suffix == ".json":
             return _of_json(msgspec.json.decode(content))
         return read_yaml(content)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE_JSON as error:
         raise UserError(f"{path} is no JSON: {error}; correct it there") from None
     except ToolFileProblem as problem:
         raise UserError(_place(path, problem.line) + str(problem)) from None
@@ -131,8 +132,14 @@ def _node(path: Path) -> YamlNode:
 def _of_json(value: object) -> YamlNode:
     """Return a value as nodes. What is null is as if it were not there."""
     if isinstance(value, dict):
-        parts = cast("dict[str, object]", value).items()
-        return YamlNode(_NO_LINE, {key: _of_json(part) for key, part in parts if part is not None})
+        return YamlNode(
+            _NO_LINE,
+            {
+                key: _of_json(part)
+                for key, part in cast("dict[str, object]", value).items()
+                if part is not None
+            },
+        )
     if isinstance(value, list):
         return YamlNode(_NO_LINE, [_of_json(part) for part in cast("list[object]", value)])
     return YamlNode(_NO_LINE, cast("Any", value))

@@ -114,8 +114,13 @@ class RpcPeer:
 
     async def _take(self, line: bytes | int) -> None:
         if isinstance(line, int):
-            text = f"a line of {line} bytes is longer than {self._most}; send less at once"
-            await self._answer_error(None, RpcError(PARSE_ERROR, text))
+            await self._answer_error(
+                None,
+                RpcError(
+                    PARSE_ERROR,
+                    f"a line of {line} bytes is longer than {self._most}; send less at once",
+                ),
+            )
             return
         try:
             message = json.loads(line)
@@ -125,16 +130,16 @@ class RpcPeer:
         if isinstance(message, dict):
             await self._dispatch(cast("dict[str, Any]", message))
         else:
-            text = "a message is a JSON object; batches are not taken"
-            await self._answer_error(None, RpcError(INVALID_REQUEST, text))
+            await self._answer_error(
+                None, RpcError(INVALID_REQUEST, "a message is a JSON object; batches are not taken")
+            )
 
     async def _dispatch(self, message: dict[str, Any]) -> None:
         method, given = message.get("method"), message.get("params", {})
         params: Params | None = cast("Params", given) if isinstance(given, dict) else None
         key = message.get("id")
         if isinstance(key, list | dict | bool):
-            error = RpcError(INVALID_REQUEST, "an id is a text or a number")
-            await self._answer_error(None, error)
+            await self._answer_error(None, RpcError(INVALID_REQUEST, "an id is a text or a number"))
         elif isinstance(method, str):
             if "id" not in message:
                 self._notice(method, params)
@@ -143,8 +148,12 @@ class RpcPeer:
         elif "id" in message and ("result" in message or "error" in message):
             self._settle(cast("RpcId", key), message)
         else:
-            text = "a message has a method, or an id and a result or an error"
-            await self._answer_error(cast("RpcId", key), RpcError(INVALID_REQUEST, text))
+            await self._answer_error(
+                cast("RpcId", key),
+                RpcError(
+                    INVALID_REQUEST, "a message has a method, or an id and a result or an error"
+                ),
+            )
 
     def _notice(self, method: str, params: Params | None) -> None:
         if params is None:
@@ -172,14 +181,17 @@ class RpcPeer:
     async def _begin(self, key: RpcId, method: str, params: Params | None) -> None:
         carry_out = self._methods.get(method)
         if carry_out is None:
-            text = f"there is no method {method[:80]!r} here"
-            await self._answer_error(key, RpcError(METHOD_NOT_FOUND, text))
+            await self._answer_error(
+                key, RpcError(METHOD_NOT_FOUND, f"there is no method {method[:80]!r} here")
+            )
         elif params is None:
-            error = RpcError(INVALID_PARAMS, f"{method}: params is an object")
-            await self._answer_error(key, error)
+            await self._answer_error(
+                key, RpcError(INVALID_PARAMS, f"{method}: params is an object")
+            )
         elif key in self._under_way:
-            error = RpcError(INVALID_REQUEST, f"request {key!r} is under way already")
-            await self._answer_error(key, error)
+            await self._answer_error(
+                key, RpcError(INVALID_REQUEST, f"request {key!r} is under way already")
+            )
         else:
             task = asyncio.create_task(self._carry_out(key, method, carry_out, params))
             self._under_way[key] = task
@@ -210,8 +222,12 @@ class RpcPeer:
             await self._answer_error(key, RpcError(INTERNAL_ERROR, str(error)))
         except Exception:  # noqa: BLE001  (the peer is told, and we go on)
             _LOG.exception("%s failed by a bug", method)
-            text = "this is a bug of vega; what it wrote to stderr says more"
-            await self._answer_error(key, RpcError(INTERNAL_ERROR, text))
+            await self._answer_error(
+                key,
+                RpcError(
+                    INTERNAL_ERROR, "this is a bug of vega; what it wrote to stderr says more"
+                ),
+            )
         else:
             self._cancelled.discard(key)
             await self._send({"jsonrpc": "2.0", "id": key, "result": result})

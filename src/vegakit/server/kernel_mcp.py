@@ -18,7 +18,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec import DecodeError, Struct, ValidationError, convert, json as msgspec_json
+from msgspec import Struct, ValidationError, convert, json as msgspec_json
 
 from vegakit.control import (
     KERNEL_OPERATIONS,
@@ -38,6 +38,7 @@ from vegakit.control import (
 )
 from vegakit.kernel import Kernel, TenantKernel
 from vegakit.policy import InterruptRule
+from vegakit.records import UNREADABLE_JSON
 from vegakit.server.admission import (
     Admission,
     AdmittedRequest,
@@ -123,7 +124,7 @@ class KernelMcp:
         answered at once."""
         try:
             row = KERNEL_OPERATIONS.get(msgspec_json.decode(body, type=_Asked).params.name)
-        except (DecodeError, RecursionError):
+        except UNREADABLE_JSON:
             return PlaceKind.CALL
         return PlaceKind.CALL if row is None else place_of(row)
 

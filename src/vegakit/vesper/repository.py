@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, to_builtins
 
 from vegakit.errors import SettingsError, UserError, did_you_mean
-from vegakit.records import digest128
+from vegakit.records import UNREADABLE_JSON, digest128
 from vegakit.tools import write_output
 from vegakit.vesper.node_files import NodeFile, find_nodes, load_node
 
@@ -111,7 +111,7 @@ def read_lock(path: Path) -> NodeLock | None:
         found = msgspec.json.decode(path.read_bytes(), type=NodeLock)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNREADABLE_JSON) as error:
         raise _unreadable(path, str(error)) from None
     if found.format != _LOCK_FORMAT:
         raise _unreadable(path, f"its format is {found.format}")

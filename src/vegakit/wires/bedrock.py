@@ -367,8 +367,8 @@ class _Open:
     def __init__(self, call: _ToolUse | None = None) -> None:
         self.call = call
         self.pieces: list[str] = []
-        self.redacted = b""
-        self.signature = ""
+        self.redacted: list[bytes] = []
+        self.signature: list[str] = []
         self.thought = False
 
     def part(self, output: str | None) -> AssistantPart | None:
@@ -377,8 +377,8 @@ class _Open:
         if self.call is not None:
             return _call(self.call, text.encode() or b"{}", output)
         if self.thought:
-            redacted = b64encode(self.redacted).decode()
-            return _thought(text, self.signature, redacted)
+            redacted = b64encode(b"".join(self.redacted)).decode()
+            return _thought(text, "".join(self.signature), redacted)
         return Text(text) if text else None
 
 
@@ -459,8 +459,8 @@ class _Reader:
 
 def _on_thought(block: _Open, piece: _ReasoningContent) -> Iterator[ModelChunk]:
     block.thought = True
-    block.redacted += b64decode(piece.redacted_content or "", validate=True)
-    block.signature += piece.signature or ""
+    block.redacted.append(b64decode(piece.redacted_content or "", validate=True))
+    block.signature.append(piece.signature or "")
     if piece.text:
         block.pieces.append(piece.text)
         yield ReasoningDelta(piece.text)

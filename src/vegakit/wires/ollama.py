@@ -39,6 +39,7 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass
 from vegakit.records import to_json
+from vegakit.wires.sse import LineDecoder
 from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
@@ -64,7 +65,6 @@ _NAME = "ollama"
 _THOUGHT = Opaque(_NAME, {"field": "thinking"})
 _FINISHES = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _TOO_LONG = ("exceeds the context length", "exceeds the available context", "context length limit")
-_LONGEST_LINE = 1 << 24
 
 
 # A request.
@@ -202,7 +202,7 @@ class _Reader:
         self.ended = False
         self.failure: WireFailure | None = None
         self._output = output
-        self._rest = b""
+        self._lines = LineDecoder()
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._calls: list[ToolCall] = []
@@ -211,9 +211,7 @@ class _Reader:
 
     def feed(self, received: bytes) -> list[ModelChunk]:
         """Return the pieces that these bytes complete."""
-        *lines, self._rest = (self._rest + received).split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
-            raise ValueError(f"a line of a stream is longer than {_LONGEST_LINE} bytes")
+        lines = self._lines.feed(received)
         return [chunk for line in lines if line.strip() for chunk in self.add(_read(line))]
 
     def close(self) -> list[ModelChunk]:

@@ -415,7 +415,7 @@ class _Gathered:
         open_call.id = open_call.id or call.id or ""
         open_call.extra_content = open_call.extra_content or call.extra_content
         if function.name and function.name != open_call.name:
-            open_call.name += function.name
+            open_call.name = (open_call.name + function.name)[:1_000]
             if open_call.name == self._answer_tool:
                 open_call.carries_answer = True
             elif open_call.number is None:

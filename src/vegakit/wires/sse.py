@@ -14,7 +14,7 @@ from vegakit.conversation import ModelChunk
 from vegakit.records import to_json
 from vegakit.wires.wire import WireFailure
 
-_LONGEST_LINE = 1 << 24
+_LONGEST_EVENT = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -25,53 +25,64 @@ class ServerSentEvent(NamedTuple):
     data: bytes
 
 
+class LineDecoder:
+    """Splits a stream into lines. Bytes of a line that has not ended are copied once, so the time
+    grows with the length however small the pieces are."""
+
+    __slots__ = ("_open_line",)
+
+    def __init__(self) -> None:
+        self._open_line = bytearray()
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """Return the lines that these bytes end. Raise ValueError for a line without an end."""
+        *lines, tail = received.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._open_line) + lines[0]
+            self._open_line.clear()
+        self._open_line += tail
+        if len(self._open_line) > _LONGEST_EVENT:
+            raise ValueError(f"a line of a stream is longer than {_LONGEST_EVENT} bytes")
+        return lines
+
+
 class EventDecoder:
     """Reads the events of one stream."""
 
-    __slots__ = ("_begun", "_data", "_name", "_rest")
+    __slots__ = ("_data", "_held", "_lines", "_name")
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._name = b""
-        self._data: list[bytes] = []
-        self._begun = False
+        self._lines = LineDecoder()
+        self._name = self._held = b""
+        self._data = bytearray()
 
     def feed(self, received: bytes) -> list[ServerSentEvent]:
-        """Return the events that these bytes complete; raises ValueError for an endless line."""
-        text = self._rest + received if self._rest else received
-        if not self._begun:
-            if len(text) < 3 and _BYTE_ORDER_MARK.startswith(text):
-                self._rest = text
-                return []
-            text, self._begun = text.removeprefix(_BYTE_ORDER_MARK), True
-        if b"\r" in text:
+        """Return the events that these bytes complete. Raise ValueError for an endless event."""
+        if self._held or b"\r" in received:
             # A CR at the very end may be half of a CRLF: it waits for what follows.
-            held = text.endswith(b"\r")
-            text = text[:-1] if held else text
-            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + (b"\r" if held else b"")
-        *lines, self._rest = text.split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
-            raise ValueError(f"a line of an event stream is longer than {_LONGEST_LINE} bytes")
+            text = self._held + received
+            self._held = b"\r" if text.endswith(b"\r") else b""
+            received = text.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events: list[ServerSentEvent] = []
-        for line in lines:
+        for line in self._lines.feed(received):
             if line:
                 self._on_line(line)
                 continue
             if self._data:
-                events.append(ServerSentEvent(self._name, b"\n".join(self._data)))
-            self._name, self._data = b"", []
+                events.append(ServerSentEvent(self._name, bytes(self._data[1:])))
+            self._name, self._data = b"", bytearray()
         return events
 
     def close(self) -> list[ServerSentEvent]:
         """Return the event that the end of the body completes."""
-        if not self._rest and not self._data:
-            return []
         return self.feed(b"\n\n")
 
     def _on_line(self, line: bytes) -> None:
-        field, _, value = line.partition(b":")
+        field, _, value = line.removeprefix(_BYTE_ORDER_MARK).partition(b":")
         if field == b"data":
-            self._data.append(value.removeprefix(b" "))
+            self._data += b"\n" + value.removeprefix(b" ")
+            if len(self._data) > _LONGEST_EVENT:
+                raise ValueError(f"an event of a stream is longer than {_LONGEST_EVENT} bytes")
         elif field == b"event":
             self._name = value.removeprefix(b" ")
 

@@ -25,7 +25,7 @@ from vegakit.conversation import (
     UserPart,
 )
 from vegakit.errors import ErrorClass, UserError, WorldError
-from vegakit.records import digest128
+from vegakit.records import UNREADABLE_JSON, digest128
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -246,7 +246,7 @@ def read_arguments(text: str | bytes | None) -> object:
     arguments says so to the model."""
     try:
         return bounded_arguments(msgspec.json.decode(text or "{}"))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+    except UNREADABLE_JSON:
         return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 

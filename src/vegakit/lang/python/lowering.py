@@ -241,11 +241,12 @@ def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
     findings = DiagnosticCollector(path)
     # A mark of the byte order is no Python; a form feed is as long, and Python skips it.
     mark = "\f" if text.startswith("\ufeff") else ""
-    shown = without_hidden(f" {text[1:]}" if mark else text, findings)
-    file = PythonFile(mark + shown[len(mark) :], findings)
-    file.agents |= given
+    file = PythonFile(text, findings)
     decls: tuple[tree.Decl, ...] = ()
     with suppress(TooManyDiagnosticsError):
+        shown = without_hidden(" " * len(mark) + text[len(mark) :], findings)
+        file = PythonFile(mark + shown[len(mark) :], findings)
+        file.agents |= given
         module = parsed(file)
         if module is not None:
             decls = _lowered(file, module)
