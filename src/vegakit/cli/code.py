@@ -25,6 +25,7 @@ from vegakit.cli.code_doors import is_open, open_session, serve_door
 from vegakit.cli.look import ERROR_NAME, Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import Argument, CommandParser, amount, declare, silence
 from vegakit.cli.sessions import add_session_options, is_shown, show_sessions
+from vegakit.cli.trust import TRUST, prepare_trust
 from vegakit.concurrency import cancel_on_end, cancel_on_sigint
 from vegakit.config import CutOffTools, load, parse_duration_ms, take_resume
 from vegakit.control import Question, render_question
@@ -80,6 +81,7 @@ def code_command(arguments: Sequence[str]) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
     _take_up(chosen)
+    prepare_trust(Path.cwd(), is_trusted=chosen.trust)
     if (look := _looked_at(chosen)) is not None:
         return look
     if chosen.door is not None:
@@ -202,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
                 "there is "
                 "none, a new one without a name",
             ),
+            TRUST,
         ],
     )
     again = parser.add_mutually_exclusive_group()

@@ -8,12 +8,14 @@ answer, a quote, a journal and a green test before there is anything to pay for.
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vegakit.cli.look import print_json
 from vegakit.cli.main import Argument, CommandParser
-from vegakit.errors import UserError
+from vegakit.config import folder_content, trust_folder
+from vegakit.errors import SettingsError, UserError
 
 _SETTINGS = """\
 # What this project sets. `vega config` shows all settings, and where each of them came from.
@@ -222,6 +224,9 @@ def init_command(arguments: Sequence[str]) -> int:
                 f"{path} cannot be written: {error.strerror}; "
                 "choose another folder: vega init FOLDER"
             ) from None
+    content = folder_content(folder)
+    with suppress(SettingsError):  # without a home nothing is recorded
+        trust_folder(content.folder, content.starts)
     if chosen.json:
         print_json({"folder": str(folder), "files": list(FILES), "next": list(_NEXT)})
         return 0
