@@ -1,6 +1,9 @@
 """Files of a folder run and grant nothing before its user trusts it: through the wheel."""
 
 import http.server
+import os
+import pty
+import subprocess
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -86,6 +89,77 @@ def test_your_own_python_is_edited_freely(here: Stage) -> None:
     here.run_well(*WITH_TOOLS)
 
 
+def at_terminal(here: Stage, *command: str, says: str = "") -> tuple[str, int]:
+    """Run a command at a terminal, where each question is answered with one letter. Return what is
+    on the screen, and how many questions were asked."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command,
+        cwd=here.folder,
+        env={**here._environment(), "TERM": "xterm", "NO_COLOR": "1"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    screen, asked = "", 0
+    while True:
+        try:
+            screen += os.read(ours, 65_536).decode(errors="replace")
+        except OSError:  # it has ended
+            break
+        if screen.count("[y/N]") > asked:
+            os.write(ours, f"{says[asked]}\n".encode())
+            asked += 1
+    os.close(ours)
+    process.wait()
+    return screen, asked
+
+
+def test_a_person_is_asked_once_for_a_folder(here: Stage) -> None:
+    """No is no; after yes neither an edit nor another file is asked about, but a new server is."""
+    here.write({"x.py": SOUND, "vega.toml": '[models]\nfast = "ollama:theirs"\n'})
+    screen, asked = at_terminal(here, "vega", "run", "x.py", says="n")
+    assert asked == 1
+    assert 'vega.toml sets models.fast = "ollama:theirs"' in screen
+    assert "is not loaded" in " ".join(screen.split())
+    assert not _has_run(here)
+    _, asked = at_terminal(here, "vega", "run", "x.py", says="y")
+    assert asked == 1
+    assert _has_run(here)
+    here.write({"x.py": f"{SOUND}# more\n", "y.py": SOUND})
+    for file in ("x.py", "y.py"):
+        assert at_terminal(here, "vega", "run", file)[1] == 0
+    server = '[mcp.notes]\ncommand = ["true"]\n'
+    here.write({"vega.toml": f'[models]\nfast = "ollama:theirs"\n{server}'})
+    done = here.run("vega", "run", "x.py")
+    assert "sets mcp.notes.command, which changed since you trusted" in _says(done)
+    screen, asked = at_terminal(here, "vega", "run", "x.py", says="y")
+    assert asked == 1
+    assert "mcp.notes.command" in screen
+    assert "models.fast" not in screen
+    here.run_well("vega", "run", "x.py")
+
+
+def test_a_person_is_asked_when_rights_grow(here: Stage) -> None:
+    """Of a program in a folder that is not trusted: they are shown, and remembered."""
+    may = 'fn main() may [{}] allowed_paths ["out"] {{ print("it is done"); }}\n'
+    here.write({"x.vega": may.format("fs::read")})
+    assert at_terminal(here, "vega", "run", "x.vega")[1] == 0
+    here.write({"x.vega": may.format("fs::read, fs::write")})
+    screen, asked = at_terminal(here, "vega", "run", "x.vega", says="n")
+    assert asked == 1
+    assert "fs::write out" in screen
+    assert "it is done" not in screen
+    assert at_terminal(here, "vega", "run", "x.vega", says="y")[1] == 1
+    assert here.run_well("vega", "run", "x.vega").out == "it is done\n"
+    here.write({"x.vega": may.format("fs::read, fs::write").replace("out", "**")})
+    assert here.run("vega", "run", "x.vega").code == 1
+    assert at_terminal(here, "vega", "run", "x.vega", says="y")[1] == 1
+    here.run_well("vega", "run", "x.vega", "--allow", "fs::read", "--allow", "fs::write")
+
+
 class Posts(http.server.BaseHTTPRequestHandler):
     bodies: list[bytes]
 
@@ -161,6 +235,7 @@ def test_a_hook_with_any_ends_of_lines_is_trusted_and_asked_about_again(here: St
 
 def test_a_good_user_types_no_trust(here: Stage) -> None:
     """A project of `vega init` is edited, run, tested and worked on: nothing is refused."""
+    here.write({"README.md": "Mine."})
     here.run_well("vega", "init")
     here.write({"x.py": SOUND})
     for number in range(3):
@@ -174,3 +249,10 @@ def test_a_good_user_types_no_trust(here: Stage) -> None:
     assert "vega trust" not in done.err
     assert "Count to 2." in str(here.requests[-1].body)
     assert [*here.home.glob(".local/share/vega/worktrees/*/w/AGENTS.md")]
+
+
+def test_init_trusts_no_folder_of_somebody_else(here: Stage) -> None:
+    here.write({"x.py": SOUND})
+    here.run_well("vega", "init")
+    assert here.run("vega", "run", "x.py").code == 1
+    assert not _has_run(here)

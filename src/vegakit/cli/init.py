@@ -188,6 +188,8 @@ FILES = {
 
 _MAY_BE_THERE = ".gitignore"
 """A new repository often has one; it stays as it is."""
+_HARMLESS = {".git", ".gitignore", "LICENSE", "README.md"}
+"""A folder with other files may be of somebody else: it is not trusted for being made a project."""
 _NEXT = {
     "python agent.py": "ask the agent",
     "vega cost notes.vega": "the most the program may cost, before the first call",
@@ -210,6 +212,7 @@ def init_command(arguments: Sequence[str]) -> int:
     ).parse_args(arguments)
     folder = Path(chosen.folder)
     _check_free(folder)
+    is_new = not folder.exists() or {path.name for path in folder.iterdir()} <= _HARMLESS
     for name, made in FILES.items():
         path = folder / name
         if name == _MAY_BE_THERE and path.exists():
@@ -224,9 +227,9 @@ def init_command(arguments: Sequence[str]) -> int:
                 f"{path} cannot be written: {error.strerror}; "
                 "choose another folder: vega init FOLDER"
             ) from None
-    content = folder_content(folder)
-    with suppress(SettingsError):  # without a home nothing is recorded
-        trust_folder(content.folder, content.starts)
+    if is_new:
+        with suppress(SettingsError):  # without a home nothing is recorded
+            trust_folder(folder, folder_content(folder).starts)
     if chosen.json:
         print_json({"folder": str(folder), "files": list(FILES), "next": list(_NEXT)})
         return 0

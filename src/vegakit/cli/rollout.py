@@ -70,7 +70,7 @@ def rollout_command(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.action == "start":
         file = Path(chosen.declared.rpartition(":")[0]).resolve()
-        prepare_trust(file.parent, is_trusted=chosen.trust, is_loading=True)
+        prepare_trust(file.parent, [file], is_trusted=chosen.trust)
     return asyncio.run(_ACTIONS[chosen.action](chosen))
 
 

@@ -100,8 +100,8 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
     chosen = run_options(arguments)
     chosen.resume = take_resume()
-    is_python = chosen.file.suffix == ".py" or bool(chosen.tools)
-    prepare_trust(chosen.file.resolve().parent, is_trusted=chosen.trust, is_loading=is_python)
+    files = [chosen.file, *(chosen.tools or ())]
+    prepare_trust(files[-1].resolve().parent, files, is_trusted=chosen.trust)
     if chosen.file.suffix in PIPELINE_SUFFIXES:
         return _pipeline_run(chosen).play()
     _refuse_options_of_pipelines(chosen)

@@ -38,9 +38,8 @@ def test_command(arguments: Sequence[str]) -> int:
         raise UserError(
             "no program here says what it shall do; add a line: print(1);  // expect: 1"
         )
-    folders = {path.resolve().parent for path in paths if path.suffix == ".py"}
-    for folder in sorted(folders):
-        prepare_trust(folder, is_trusted=chosen.trust, is_loading=True)
+    for path in paths:
+        prepare_trust(path.resolve().parent, [path], is_trusted=chosen.trust)
     look = look_of(sys.stdout)
     good, bad = (
         look.paint(look.text(str(sign)), tone)

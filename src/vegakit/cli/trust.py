@@ -2,7 +2,7 @@
 other commands ask before they use a folder."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from vegakit.cli.look import look_of, one_line
@@ -24,6 +24,7 @@ from vegakit.config import (
 )
 from vegakit.errors import SettingsError, UserError
 from vegakit.lang import Module
+from vegakit.sdk import python_functions
 
 TRUST = Argument("--trust", action="store_true", help="trust its folder this time")
 """For commands that use files of a folder."""
@@ -70,9 +71,9 @@ def _trust(content: FolderContent, *, is_asked: bool) -> int:
     return 0
 
 
-def prepare_trust(folder: Path, *, is_trusted: bool, is_loading: bool = False) -> None:
-    """Ask at a terminal whether a folder is trusted, if its files steer or Python of it is loaded.
-    Without a terminal nothing is asked, and files of the folder are not used."""
+def prepare_trust(folder: Path, files: Iterable[Path] = (), *, is_trusted: bool) -> None:
+    """Ask at a terminal whether a folder is trusted, if it steers, or if one of the `files` is
+    loaded as Python. Without a terminal nothing is asked, and what steers is not used."""
     project = project_folder(folder)
     if is_trusted:
         trust_for_this_process(project)
@@ -82,14 +83,19 @@ def prepare_trust(folder: Path, *, is_trusted: bool, is_loading: bool = False) -
         content = folder_content(project)
     except SettingsError:  # whoever reads the settings next says what is wrong
         return
-    is_known = find_trust(content.folder) is not None
-    changed = changed_starts(content)
-    is_steering = bool(content.settings or content.texts or is_loading)
-    if not changed and (is_known or not is_steering):
+    is_known, changed = find_trust(project) is not None, changed_starts(content)
+    is_steering = not is_known and bool(content.settings or content.texts)
+    if not changed and not is_steering and (find_trust(folder) or not any(map(_is_loaded, files))):
         return
     print(*_page(content, changed if is_known else ()), sep="\n", file=sys.stderr)
     if _confirmed(content.folder):
         trust_folder(content.folder, content.starts)
+
+
+def _is_loaded(file: Path) -> bool:
+    """Return whether a command loads a file as Python, rather than compile it."""
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    return bool(python_functions(text, file.name))
 
 
 def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> None:

@@ -32,7 +32,7 @@ _ROOT = 0
 _VARIABLE = "VEGA_TRUSTED_FOLDERS"
 _RECORD = "trusted.json"
 _MOST_LINE, _MOST_READ = 4_096, 1_024
-_MOST_FILES = 128
+_MOST_FILES, _MOST_BYTES = 128, 65_536
 _READ_PLAIN = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "CLOEXEC"))
 """Windows has none of these."""
 EXTENSION_FOLDERS = ("agents", "commands", "hooks", "tools")
@@ -197,7 +197,7 @@ def extension_digests(folder: Path) -> dict[str, str]:
         f".vega/{kind}/{file.name}": digest_of(f".vega/{kind}/{file.name}", file.read_bytes())
         for kind in EXTENSION_FOLDERS
         for file in sorted((folder / ".vega" / kind).glob("*"))[:_MOST_FILES]
-        if file.is_file() and not file.is_symlink()
+        if file.is_file() and not file.is_symlink() and file.stat().st_size <= _MOST_BYTES
     }
 
 

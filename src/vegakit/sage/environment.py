@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from vegakit.config import Settings, small_file, why_ignored
+from vegakit.config import Settings, record_path, small_file, why_ignored
 from vegakit.errors import UserError
 from vegakit.tools import is_protected
 
@@ -146,11 +146,14 @@ def check_workspace(folder: Path, settings: Settings) -> None:
     """Refuse a home, all that holds one, and a folder that holds the user's own data: who writes
     there could change what starts with the user's next login, trust what a project says, or raise
     a budget, in the user's place."""
-    data = settings.data_path.resolve()
+    record = record_path()
+    places = [settings.data_path.resolve(), *([] if record is None else [record.parent.resolve()])]
+    inside = [place for place in places if place.is_relative_to(folder)]
+    open_places = [place for place in inside if not is_protected(str(place.relative_to(folder)))]
     if Path.home().resolve().is_relative_to(folder):
         what = "holds your home"
-    elif data.is_relative_to(folder) and not is_protected(str(data.relative_to(folder))):
-        what = f"holds your own data of Vega, in {data}"
+    elif open_places:
+        what = f"holds your own data of Vega, in {open_places[0]}"
     else:
         return
     raise UserError(
