@@ -43,7 +43,8 @@ def trust_command(arguments: Sequence[str]) -> int:
             Argument("--remove", action="store_true", help="trust the folder no longer"),
         ],
     ).parse_args(arguments)
-    folder, record = chosen.folder.resolve(), trust_record()
+    folder = chosen.folder.resolve()
+    record = trust_record()
     if chosen.list:
         print("\n".join(map(one_line, sorted(record.folders))) or "you trust no folder")
     elif chosen.remove:
@@ -83,7 +84,8 @@ def prepare_trust(folder: Path, files: Iterable[Path] = (), *, is_trusted: bool)
         content = folder_content(project)
     except SettingsError:  # whoever reads the settings next says what is wrong
         return
-    is_known, changed = find_trust(project) is not None, changed_starts(content)
+    is_known = find_trust(project) is not None
+    changed = changed_starts(content)
     is_steering = not is_known and bool(content.settings or content.texts)
     if not changed and not is_steering and (find_trust(folder) or not any(map(_is_loaded, files))):
         return
@@ -102,7 +104,8 @@ def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> N
     """Ask whether a program in a folder that is not trusted may touch more than files that it
     reads, unless the user granted this before, or names what it may do."""
     file = file.resolve()
-    rights, record = tuple(_rights(module, allowed or ())), trust_record()
+    rights = tuple(_rights(module, allowed or ()))
+    record = trust_record()
     is_granted = set(rights) <= set(record.rights.get(str(file), ()))
     if is_granted or find_trust(file.parent) is not None:
         return

@@ -219,8 +219,8 @@ def project_folder(directory: Path) -> Path:
 
 
 class FolderContent(Struct, frozen=True):
-    """What a folder would change if it is trusted: the `settings` of its file as text, the digests
-    of whatever `starts` there unasked, and the `texts` that instruct agents."""
+    """Holds what a folder would change if it is trusted: the `settings` of its file as text, the
+    digests of what `starts` there unasked, and the `texts` that instruct agents."""
 
     folder: Path
     settings: dict[str, str]
@@ -231,9 +231,11 @@ class FolderContent(Struct, frozen=True):
 def folder_content(folder: Path, *, environment: Mapping[str, str] = os.environ) -> FolderContent:
     """Return what a folder would change if it is trusted."""
     paths = find_settings_paths(environment, folder)
-    settings, starts = dict[str, str](), dict[str, str]()
+    settings = dict[str, str]()
+    starts = dict[str, str]()
     if (paths.directory / FILE_NAME).is_file():
-        file, own = read_file(paths.directory / FILE_NAME), _user_settings(paths)
+        file = read_file(paths.directory / FILE_NAME)
+        own = _user_settings(paths)
         project = _of_file(file, SourceKind.PROJECT, paths)
         free = lowered_budget(project, own)
         settings = {show_name(n): toml_of(project[n].value) for n in project if n not in free}

@@ -31,8 +31,10 @@ _LOG = logging.getLogger("vegakit")
 _ROOT = 0
 _VARIABLE = "VEGA_TRUSTED_FOLDERS"
 _RECORD = "trusted.json"
-_MOST_LINE, _MOST_READ = 4_096, 1_024
-_MOST_FILES, _MOST_BYTES = 128, 65_536
+_MOST_LINE = 4_096
+_MOST_READ = 1_024
+_MOST_FILES = 128
+_MOST_BYTES = 65_536
 _READ_PLAIN = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "CLOEXEC"))
 """Windows has none of these."""
 EXTENSION_FOLDERS = ("agents", "commands", "hooks", "tools")
@@ -55,7 +57,7 @@ class Trust(Struct, frozen=True):
 
 
 class TrustRecord(Struct, frozen=True):
-    """What the user trusts: folders by path, and by their path the rights of programs elsewhere."""
+    """Holds what the user trusts: folders by path, and the rights of programs elsewhere."""
 
     folders: dict[str, Trust] = {}
     rights: dict[str, tuple[str, ...]] = {}
@@ -78,7 +80,8 @@ def trust_folder(
     folder: Path, starts: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> None:
     """Record that the user trusts a folder, and accepts what starts there."""
-    place, record = _resolved(folder), trust_record(environment)
+    place = _resolved(folder)
+    record = trust_record(environment)
     trust = Trust(_owner_of(place), other_owners(place), dict(starts))
     write_trust(TrustRecord({**record.folders, str(place): trust}, record.rights), environment)
 
