@@ -364,6 +364,7 @@ def flood_figures(calls: int = CALLS) -> list[Figure]:
         (root / "vega.toml").write_text('[models]\nfast = "scripted:answers.json"\n')
         (root / "answers.json").write_text('["yes"]')
         env = os.environ | {"VEGA_DATA_DIR": str(root / "data"), "HOME": folder}
+        env["VEGA_TRUSTED_FOLDERS"] = folder
         args = ["-m", "vegakit", "mcp", "serve", "--http", "127.0.0.1:0", "--budget", "$1"]
         args += ["--root", folder, "--model", "scripted:answers.json"]
         with _process(args, env=env, cwd=folder, stderr=subprocess.PIPE) as server:

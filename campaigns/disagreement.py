@@ -221,6 +221,7 @@ class _Stage:
             "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
             "ANTHROPIC_API_KEY": _KEY,
             "PATH": os.environ["PATH"],
+            "VEGA_TRUSTED_FOLDERS": str(self.folder),
         }
 
     @property

@@ -483,7 +483,7 @@ FILES = (
     ),
     Case(
         "project-is-not-trusted",
-        "vega config trust .vega",
+        "type: vega trust",
         files=(
             (
                 "project/hooks/starts.toml",
@@ -556,6 +556,7 @@ def _stage(cases: Sequence[Case]) -> Generator[tuple[Scene, Path]]:
         Provider(answer).in_thread() as provider,
     ):
         it, site = Scene(Path(place), provider), Path(place) / "site"
+        it.distrust()
         home, project = Path(it.environment["XDG_CONFIG_HOME"]) / "vega", it.folder / ".vega"
         roots = {"home": home, "project": project, "folder": it.folder}
         (it.folder / "secret.txt").write_text(SECRET)
@@ -587,7 +588,7 @@ def play(cases: Sequence[Case], bin_folder: Path | None = None, fault: str = "")
         paths = [str(site), *([] if bin_folder else environment.get("PYTHONPATH", "").split(":"))]
         environment["PYTHONPATH"] = ":".join(filter(None, paths))
         if any(path == "folder/vega.toml" for case in cases for path, _ in case.files):
-            trust = [python, "-m", "vegakit", "config", "trust"]
+            trust = [python, "-m", "vegakit", "trust", "--yes"]
             subprocess.run(trust, cwd=it.folder, env=environment, check=True, capture_output=True)
         words = [word for case in cases for word in case.words]
         prompt = next((case.prompt for case in cases if case.prompt != "Go."), "Go.")

@@ -171,6 +171,7 @@ def place() -> Generator[Place]:
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
             "PATH": os.environ["PATH"],
+            "VEGA_TRUSTED_FOLDERS": str(work),
             "TZ": "UTC",
             "TERM": "xterm-256color",
             "ANTHROPIC_API_KEY": "loopback",

@@ -13,7 +13,7 @@ VEGA_TESTS_LEFT_OUT names files that are not collected, with `:` between them.
 Workers of xdist begin with the most expensive files, so that no long file is left for the end.
 
 The data of a user is kept in a folder for this run of the tests, with the secret that the stored
-journals were sealed with.
+journals were sealed with. All folders are trusted; tests of trust take that back.
 """
 
 import asyncio
@@ -46,6 +46,7 @@ strict_lookahead(on=True)
 _DATA_HOME = tempfile.TemporaryDirectory(prefix="vega-tests-")
 os.environ["XDG_DATA_HOME"] = _DATA_HOME.name
 os.environ.pop("VEGA_DATA_DIR", None)
+os.environ["VEGA_TRUSTED_FOLDERS"] = "/"
 _SECRET = Path(_DATA_HOME.name) / "vega" / "secret"
 _SECRET.parent.mkdir(mode=0o700)
 _SECRET.write_bytes(bytes(range(32)))

@@ -146,6 +146,7 @@ class _Stage:
     def _environment(self) -> dict[str, str]:
         return {
             "HOME": str(self.home),
+            "VEGA_TRUSTED_FOLDERS": "/",
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": str(ROOT / "src"),
             "ANTHROPIC_API_KEY": "any",

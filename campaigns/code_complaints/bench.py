@@ -130,6 +130,7 @@ class Bench:
         self.environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(self.home),
+            "VEGA_TRUSTED_FOLDERS": str(self._place),
             "TMPDIR": str(self._place / "tmp"),
             "LANG": "C.UTF-8",
             "TERM": "dumb",

@@ -174,8 +174,6 @@ def approval(stage: Stage, row: Row, fault: bool) -> str:
     stage.calls = [{"amount": amount} for amount in row.calls]
     prepare(stage, row, row.payment_plan)
     stage.write(row.payment)
-    if row.trusts:
-        stage.run_well("vega", "config", "trust", row.trusts)
     process = stage.start(*(row.pays or row.command))
     ids: list[str] = []
     for amount, word in ((30, "yes" if fault else "no"), (40, "yes")):

@@ -14,8 +14,7 @@ class Row(NamedTuple):
     with the tool `pay` calls it. In a `session` the steps are rounds of one turn: an agent writes
     down the next step with a tool; its answers are longer, so it has a usage and a cap of its
     own. `quoted` is the file that is quoted, where that is not the one which is started; `paths`
-    are how many are asked for each step, and `result` what is printed at the end. The user has to
-    trust the file `trusts` before it is loaded."""
+    are how many are asked for each step, and `result` what is printed at the end."""
 
     name: str
     command: tuple[str, ...]
@@ -24,7 +23,6 @@ class Row(NamedTuple):
     plan: str = ""
     payment_plan: str = ""
     pays: tuple[str, ...] = ()
-    trusts: str = ""
     calls: tuple[int, ...] = (30, 40)
     session: bool = False
     usage: Usage = Usage(30, 50)
@@ -263,7 +261,6 @@ ROWS = (
         {"steps.yaml": _PIPELINE},
         {"steps.yaml": _PIPELINE_PAYS, "pay.py": _PAY},
         pays=("vega", "run", "--tools", "pay.py", "steps.yaml"),
-        trusts="pay.py",
         calls=(40,),
     ),
     Row(

@@ -1,8 +1,8 @@
 """A stage for one cell: the installed wheel, a clean folder and home, and a provider on a socket.
 
 Programs and commands run as processes of the installed wheel, with default settings; only the
-address of the provider is told to them. What is judged is what they print, how they exit, which
-files they leave, and what the provider counted.
+address of the provider is told to them, and that the folder is trusted. What is judged is what they
+print, how they exit, which files they leave, and what the provider counted.
 """
 
 import json
@@ -188,6 +188,7 @@ class Stage:
             "ANTHROPIC_API_KEY": "any",
             "VEGA_PROVIDERS_ANTHROPIC_BASE_URL": self.provider.url,
             _MARK: str(self.folder),
+            "VEGA_TRUSTED_FOLDERS": str(self.folder),
             **self.environment,
         }
 

@@ -79,6 +79,7 @@ class Home:
             "XDG_RUNTIME_DIR": str(folder / "runtime"),
             "ANTHROPIC_API_KEY": KEY,
             "PATH": os.environ["PATH"],
+            "VEGA_TRUSTED_FOLDERS": str(folder),
         }
 
     def set(self, settings: str) -> None:

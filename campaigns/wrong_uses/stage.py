@@ -76,6 +76,7 @@ class Place:
     def variables(self, wrong: Wrong) -> dict[str, str]:
         """Return all variables that the wrong use sees."""
         found = {"HOME": str(self.home), "PATH": os.environ["PATH"], "TZ": "UTC"}
+        found["VEGA_TRUSTED_FOLDERS"] = str(self.work)
         return found | {name: self.told(value) for name, value in wrong.variables.items()}
 
 

@@ -99,6 +99,11 @@ subprocess.run([sys.executable, "-m", "vegakit", *words.split()])
 file = Path("two.vega")
 file.write_text(file.read_text().replace("Say one", "Say three"))
 """
+SENDS = """\
+fn main() may [fs::read, net::post] allowed_hosts ["example.com"] {
+    http::post("https://example.com/", file::read("notes.txt"));
+}
+"""
 KEEPS_PYTHON = """\
 from vegakit import program, tool
 
@@ -270,9 +275,12 @@ SETTINGS = (
           settings='[providers.opnai]\nproxy = "http://localhost:3128"\n'),
     Wrong("a choice that is not one", ["config"],
           files={"vega.toml": '[budget]\non_exceed = "explode"\n'}),
-    Wrong("a project that sets where prompts go", RUN, files=HELLO_FILE | {
-        "vega.toml": '[providers.anthropic]\nbase_url = "http://elsewhere.example"\n'}),
-    Wrong("Python that is not trusted", ["run", "count.py"], files={"count.py": KEEPS_PYTHON}),
+    Wrong("a program that sends, in a folder that is not trusted", ["run", "send.vega"],
+          files={"send.vega": SENDS}, variables={"VEGA_TRUSTED_FOLDERS": ""}),
+    Wrong("Python that is not trusted", ["run", "count.py"], files={"count.py": KEEPS_PYTHON},
+          variables={"VEGA_TRUSTED_FOLDERS": ""}),
+    Wrong("a folder that is trusted without a terminal", ["trust"]),
+    Wrong("a folder that was never trusted", ["trust", "--remove", "away"]),
     Wrong("a variable that is misspelt", ["config"], variables={"VEGA_BUDGET_DEFUALT": "$1"}),
     Wrong("a variable with a wrong value", RUN, files=HELLO_FILE,
           variables={"VEGA_BUDGET_DEFAULT": "five"}),

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory and a home that exist for one test only."""
-    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "VEGA_TRUSTED_FOLDERS"):
         monkeypatch.delenv(variable, raising=False)
     for variable in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
         monkeypatch.setenv(variable, str(tmp_path.resolve()))
@@ -32,6 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_prints_name_value_and_source(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In columns, without colours when nobody looks."""
     (project / "vega.toml").write_text('[models]\nfast = "a:b"')
+    assert main(["trust", "--yes"]) == 0
     assert main(["config"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["models.fast", "a:b", f"{project / 'vega.toml'}:2"] in lines
@@ -51,24 +52,6 @@ def test_it_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     """As published."""
     assert main(["config", "schema"]) == 0
     assert json.loads(capsys.readouterr().out) == config_schema()
-
-
-def test_trust_is_one_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The refusal says what to type, and typing it helps."""
-    path = project / "vega.toml"
-    path.write_text('[telemetry]\notlp = "http://localhost:4318"')
-    assert main(["config"]) == 1
-    typed = capsys.readouterr().err.strip().rpartition("try: vega ")[2].split()
-    assert main(typed) == 0
-    assert capsys.readouterr().out == f"{path} is trusted as it is now; it sets telemetry.otlp\n"
-    assert main(["config"]) == 0
-
-
-def test_trusting_what_needs_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Says so."""
-    (project / "vega.toml").write_text("")
-    assert main(["config", "trust"]) == 0
-    assert "it sets nothing that needs it" in capsys.readouterr().out
 
 
 def test_what_was_set_stands_out() -> None:

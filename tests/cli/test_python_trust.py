@@ -7,7 +7,7 @@ import pytest
 
 from vegakit.cli import COMMANDS
 from vegakit.cli.compiler import check_loading
-from vegakit.config import trust
+from vegakit.config import trust_folder
 from vegakit.errors import SettingsError, UserError
 from vegakit.sdk import interop_at, names_at, tools_at
 
@@ -36,6 +36,8 @@ RUNS = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("VEGA_TRUSTED_FOLDERS")
     monkeypatch.setenv("VEGA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -56,7 +58,7 @@ def touching(folder: Path, name: str) -> Path:
 def test_no_shape_makes_trust_unnecessary(load: object, name: str, folder: Path) -> None:
     """A file that only declares needs it, too."""
     assert callable(load)
-    with pytest.raises(SettingsError, match=r"you have not trusted it yet.*trust .*p\.py"):
+    with pytest.raises(SettingsError, match=r"p\.py is not loaded: you have not trusted"):
         load(touching(folder, name), check_loading)
     assert not (folder / "OWNED").exists()
 
@@ -76,32 +78,40 @@ def test_it_needs_trust_before_its_first_run(
 ) -> None:
     """Nothing of it ran when `run` and `test` refuse; with trust, it is a program like another."""
     path = touching(folder, name)
-    with pytest.raises(SettingsError, match=r"type: vega config trust .*p\.py"):
+    with pytest.raises(SettingsError, match=r"type: vega trust .*--trust"):
         vega("run", "p.py", "--no-journal")
     assert vega("test", "p.py") == 1
-    assert "vega config trust" in capsys.readouterr().out
+    assert "vega trust" in capsys.readouterr().out
     assert not (folder / "OWNED").exists()
-    trust(Path("p.py"))
+    trust_folder(folder, {})
     assert vega("run", "p.py", "--no-journal") == 0
     assert (folder / "OWNED").exists()
+    (folder / "OWNED").rmdir()
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"changed since you trusted it.*vega config trust"):
-        vega("run", "p.py", "--no-journal")
+    assert vega("run", "p.py", "--no-journal") == 0
 
 
-def test_trust_is_in_the_bytes_of_one_file(folder: Path) -> None:
-    """The same bytes at another place are not trusted, nor other line ends at this one."""
-    path = folder / "p.py"
+def test_trust_is_in_a_folder(folder: Path) -> None:
+    """Whatever the ends of lines; a file elsewhere that is a link to one in it is not in it."""
     lines = (HEAD + TOOL + BODY + MAIN).encode().replace(b"\n", b"\r\n")
-    path.write_bytes(lines)
-    trust(path)
-    assert [tool.spec.name for tool in tools_at(path, check_loading)] == ["f"]
-    (folder / "q.py").write_bytes(lines)
-    with pytest.raises(SettingsError, match="not trusted it yet"):
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "p.py").write_bytes(lines)
+    (folder / "q.py").symlink_to(inner / "p.py")
+    trust_folder(inner, {})
+    assert [tool.spec.name for tool in tools_at(inner / "p.py", check_loading)] == ["f"]
+    with pytest.raises(SettingsError, match=r"q\.py is not loaded: you have not trusted"):
         tools_at(folder / "q.py", check_loading)
-    path.write_bytes(lines.replace(b"\r\n", b"\n"))
-    with pytest.raises(SettingsError, match="changed since"):
-        tools_at(path, check_loading)
+
+
+def test_it_can_be_trusted_for_one_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touching(folder, "decorator")
+    monkeypatch.setenv("VEGA_TRUSTED_FOLDERS", "")
+    assert vega("run", "p.py", "--no-journal", "--trust") == 0
+    assert (folder / "OWNED").exists()
+    monkeypatch.setenv("VEGA_TRUSTED_FOLDERS", "")
+    with pytest.raises(SettingsError):
+        vega("run", "p.py", "--no-journal")
 
 
 @pytest.mark.parametrize("command", ["explain", "check"])
@@ -113,7 +123,7 @@ def test_that_the_python_is_not_known_is_said(
     assert vega(command, "p.py") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "p.py keeps Python: f Vega cannot know what this Python does" in said
-    assert "need your trust in the file: vega config trust p.py" in said
+    assert f"need your trust in its folder: vega trust {folder}" in said
     assert "touches nothing" not in said
     assert not (folder / "OWNED").exists()
 
@@ -122,7 +132,7 @@ def test_what_is_checked_is_what_runs(folder: Path) -> None:
     """A file that names an encoding reads the same to Python: as UTF-8."""
     hidden = "# coding: utf-7\n" + HEAD + TOOL + BODY + "# +AAo-open('OWNED', 'w')\n" + MAIN
     (folder / "p.py").write_text(hidden, encoding="utf-8")
-    trust(Path("p.py"))
+    trust_folder(folder, {})
     assert vega("run", "p.py", "--no-journal") == 0
     assert not (folder / "OWNED").exists()
 

@@ -20,7 +20,6 @@ from vegakit.cli import main
 from vegakit.cli.look import Look
 from vegakit.cli.rollout_page import render_status
 from vegakit.concurrency import SteadyClock
-from vegakit.config import trust
 from vegakit.contracts import (
     Evidence,
     EvidenceHistory,
@@ -88,7 +87,7 @@ asyncio.run(main())
 
 
 class Person:
-    """A person with a home and a folder, in which nothing is set up but trust in the numbers."""
+    """A person with a home and a folder, which is trusted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "work"
@@ -96,7 +95,7 @@ class Person:
         (self.folder / "numbers_of.py").write_text(NUMBERS)
         passed = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         self.variables = {"HOME": str(folder), "TZ": "UTC", "OPENAI_API_KEY": "a-key", **passed}
-        self.trust("numbers_of.py")
+        self.variables["VEGA_TRUSTED_FOLDERS"] = str(folder)
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -116,9 +115,6 @@ class Person:
 
     def rollout(self, *words: str) -> Ended:
         return self.vega("rollout", *words)
-
-    def trust(self, file: str) -> None:
-        trust(Path(file), environment=self.variables, directory=self.folder)
 
     def json(self, *words: str) -> Any:
         ended = self.rollout(*words, "--json")
@@ -266,7 +262,6 @@ def test_a_decision_at_the_terminal_is_told_to_a_webhook(person: Person) -> None
         (["start", "numbers_of.py:nothing"], "returned str and no rollout"),
         (["start", "numbers_of.py:needs_more"], "cannot be called with a runtime"),
         (["start", "bad.py:x"], "bad.py, line 1, is no Python"),
-        (["start", "runs.py:x"], "vega config trust"),
         (["start", "numbers_of.py:doubled", "--inputs", "none.jsonl"], "none.jsonl cannot be read"),
         (["start", "numbers_of.py:doubled", "--inputs", "bad.py"], "bad.py, line 1, is no JSON"),
         (["start", "numbers_of.py:doubled", "--at-once", "0"], "at least one call"),
@@ -285,13 +280,11 @@ def test_wrong_uses_are_told(
     """What is wrong, and what to type."""
     person = Person(tmp_path)
     (person.folder / "bad.py").write_text("def x(:\n")
-    (person.folder / "runs.py").write_text("def x(rt): ...\n")
     monkeypatch.chdir(person.folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("VEGA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", [*sys.path])
-    trust(Path("numbers_of.py"))
     with suppress(SystemExit):  # which ends wrong usage
         assert main(["rollout", *words]) == 1
     assert said in " ".join(capsys.readouterr().err.split())
@@ -326,8 +319,6 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
         (person.folder / "vega.toml").write_text(SETTINGS.format(url=provider.url))
         (person.folder / "sort.py").write_text(AGENTS)
         (person.folder / "in.jsonl").write_text('"one"\n"two"\n')
-        person.trust("vega.toml")
-        person.trust("sort.py")
         words = ("start", "sort.py:sort", "--inputs", "in.jsonl", "--at-once", "1")
         with person.start("-m", "vegakit", "rollout", *words) as started:
             wait_until(lambda: len(provider.requests) >= 4 or started.poll() is not None)
@@ -354,8 +345,6 @@ def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:
         (person.folder / "sort.py").write_text(AGENTS.replace('"fast"', '"large"', 1))
         (person.folder / "in.jsonl").write_text('"one"\n{"prompt": "two"}\n')
         (person.folder / "away.jsonl").write_text('"never asked"\n')
-        person.trust("vega.toml")
-        person.trust("sort.py")
         started = person.rollout("start", "sort.py:sort", "--inputs", "in.jsonl")
         assert started.status == 0, started
         quoted, _, rest = started.out.partition("\n\n")

@@ -97,7 +97,6 @@ def test_traces_may_be_off(
 ) -> None:
     """Then the command says how to turn them on."""
     (project / "vega.toml").write_text('[telemetry]\njsonl = ""')
-    main(["config", "trust"])
     assert main(["trace"]) == 1
     assert "nothing is traced" in capsys.readouterr().err
 

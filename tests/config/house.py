@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from vegakit.config import Settings, load, trust
+from vegakit.config import Settings, folder_content, load, trust_folder
 
 
 class House:
@@ -12,7 +12,7 @@ class House:
         self.home = root.resolve() / "home"
         self.project = self.home / "code" / "project"
         self.config_dir = self.home / ".config" / "vega"
-        self.environment = {"HOME": str(self.home)}
+        self.environment = {"HOME": str(self.home), "VEGA_TRUSTED_FOLDERS": str(self.home)}
         self.project.mkdir(parents=True)
         self.config_dir.mkdir(parents=True)
 
@@ -26,8 +26,9 @@ class House:
         variables = {**self.environment, **environment}
         return load(flags or {}, environment=variables, directory=self.project)
 
-    def trust(self, path: Path | None = None) -> tuple[Path, list[str]]:
-        return trust(path, environment=self.environment, directory=self.project)
+    def trust(self, folder: Path | None = None) -> None:
+        content = folder_content(folder or self.project, environment=self.environment)
+        trust_folder(content.folder, content.starts, self.environment)
 
 
 def _written(path: Path, text: str) -> Path:

@@ -1,6 +1,5 @@
 """Files of another user do not steer before they are trusted."""
 
-import hashlib
 import logging
 import os
 from pathlib import Path
@@ -8,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.house import House
-from vegakit.cli import main
-from vegakit.config import may_steer, name_of_user, why_ignored
-from vegakit.errors import SettingsError
+from vegakit.config import may_steer, name_of_user, other_owners, why_ignored
 from vegakit.sage import list_worktrees
 from vegakit.sage.context import ignored_files
 from vegakit.sage.environment import git_root
@@ -29,22 +26,23 @@ def give(path: Path, user: int = STRANGER) -> Path:
     return path
 
 
+@pytest.fixture
+def house(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
+    """In a house where nothing is trusted yet, also by this process."""
+    del house.environment["VEGA_TRUSTED_FOLDERS"]
+    monkeypatch.delenv("VEGA_TRUSTED_FOLDERS")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(house.home))
+    return house
+
+
 def test_a_file_of_yours_counts_and_one_of_another_does_not(house: House) -> None:
     path = house.write(MODELS)
     assert not why_ignored(path)
     assert why_ignored(give(path)) == (
         f"{path} is ignored: it belongs to uid {STRANGER} and you are root (uid 0), so another "
-        "user would steer your agents; look at it, and if you trust it, type: vega config trust "
-        f"{path}"
-    )
-
-
-def test_in_a_folder_of_its_owner_the_folder_is_what_to_trust(house: House) -> None:
-    path = give(house.write(MODELS))
-    give(house.project)
-    assert why_ignored(path).endswith(
-        f"if you trust all that this user puts into {house.project}, type: vega config trust "
-        f"{house.project}"
+        f"user would steer your agents; if you trust what this user puts into {house.project}, "
+        f"type: vega trust {house.project}"
     )
 
 
@@ -65,6 +63,7 @@ def test_a_link_needs_both_owners(house: House) -> None:
 def test_the_next_file_upward_that_counts_is_read(house: House) -> None:
     give(house.write(MODELS))
     (house.project.parent / "vega.toml").write_text('[models]\nfast = "a:b"')
+    house.trust(house.project.parent)
     assert house.load().models["fast"] == "a:b"
 
 
@@ -78,60 +77,45 @@ def test_what_is_ignored_is_named_once(house: House, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING, "vegakit"):
         house.load()
         house.load()
-    assert [record.getMessage() for record in caplog.records] == [
-        why_ignored(path, config_dir=house.config_dir)
-    ]
-
-
-def test_a_trusted_file_counts_as_it_is(house: House) -> None:
-    path = give(house.write(MODELS))
-    assert house.trust(path) == (path, [])
-    assert house.load().models["fast"] == "ollama:evil"
-    house.write(f"{MODELS}\n# more")
-    assert house.load().models["fast"] != "ollama:evil"
-
-
-def test_trust_in_a_file_does_not_loosen_what_else_needs_it(house: House) -> None:
-    path = give(house.write("[telemetry]\ncontent = true"))
-    house.trust(path)
-    assert house.load().telemetry.content
-    house.trust(give(house.project))
-    give(house.write("[telemetry]\ncontent = true # more"))
-    with pytest.raises(SettingsError, match=r"sets telemetry\.content"):
-        house.load()
+    assert [record.getMessage() for record in caplog.records] == [why_ignored(path)]
 
 
 def test_a_trusted_folder_counts_with_its_owner(house: House) -> None:
     path = give(house.write(MODELS))
-    assert house.trust(give(house.project)) == (house.project, [])
+    house.trust(give(house.project))
     assert house.load().models["fast"] == "ollama:evil"
     below = house.project / "a" / "AGENTS.md"
     below.parent.mkdir()
     below.write_text("x")
-    assert may_steer(give(below), config_dir=house.config_dir)
-    assert not may_steer(give(below, OTHER), config_dir=house.config_dir)
+    assert may_steer(give(below))
+    assert not may_steer(give(below, OTHER))
     give(path, OTHER)
     assert house.load().models["fast"] != "ollama:evil"
 
 
-def test_trust_in_a_folder_ends_with_the_folder(house: House) -> None:
+def test_those_count_whose_files_were_shown(house: House) -> None:
+    """In a folder of yours, as in a container whose files come from several users."""
+    path = give(house.write(MODELS))
+    give(house.project, 0)
+    assert other_owners(house.project) == (STRANGER,)
+    house.trust()
+    assert house.load().models["fast"] == "ollama:evil"
+    assert why_ignored(give(path, OTHER))
+
+
+def test_owners_count_below_their_folder_alone(house: House) -> None:
     house.trust(give(house.project))
     beside = house.project.with_name("project2")
     beside.mkdir()
-    assert why_ignored(give(beside), config_dir=house.config_dir)
-    assert why_ignored(give(house.project.parent), config_dir=house.config_dir)
-
-
-def test_a_folder_of_yours_needs_no_trust(house: House) -> None:
-    with pytest.raises(SettingsError, match="is a folder of yours or of root"):
-        house.trust(house.project)
+    assert why_ignored(give(beside))
+    assert why_ignored(give(house.project.parent))
 
 
 def test_a_user_is_shown_with_the_number() -> None:
     assert [name_of_user(0), name_of_user(STRANGER)] == ["root (uid 0)", f"uid {STRANGER}"]
 
 
-def test_other_searches_upward_pass_over_it(house: House) -> None:
+def test_other_searches_upward_pass_over_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a repository, of the folder of a project, and of a repository above a workspace."""
     git = house.project / ".git"
     git.mkdir()
@@ -139,6 +123,7 @@ def test_other_searches_upward_pass_over_it(house: House) -> None:
     below = house.project / "below"
     below.mkdir()
     assert git_root(below) == house.project
+    monkeypatch.chdir(house.project)
     assert project_root(below / "x.vega") == house.project
     assert outer_git(below)[0] == str(git)
     give(git)
@@ -148,28 +133,3 @@ def test_other_searches_upward_pass_over_it(house: House) -> None:
     assert ignored_files(below) == [why_ignored(git)]
     with pytest.raises(Exception, match=f"it has no worktrees; {git} is ignored: it belongs to"):
         list_worktrees(below, house.home)
-
-
-def test_the_command_says_what_counts_now(
-    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(house.home))
-    monkeypatch.chdir(house.project)
-    give(house.project)
-    agents = house.project / "AGENTS.md"
-    agents.write_text("x\r\n")
-    give(agents)
-    assert main(["config", "trust", "AGENTS.md"]) == 0
-    assert not why_ignored(agents)
-    assert not why_ignored(agents, hashlib.sha256(b"x\r\n").hexdigest())
-    assert why_ignored(agents, hashlib.sha256(b"y").hexdigest())
-    assert main(["config", "trust", "."]) == 0
-    assert not why_ignored(agents, hashlib.sha256(b"y").hexdigest())
-    file, folder = capsys.readouterr().out.splitlines()
-    assert file == f"{agents} is trusted as it is now; it counts as your own file"
-    assert folder == (
-        f"{house.project} is trusted with its owner; files of its owner in it count as your own, "
-        "also new and changed ones"
-    )

@@ -64,6 +64,7 @@ class Home:
         variables = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
+            "VEGA_TRUSTED_FOLDERS": str(self.folder),
             "OPENAI_API_KEY": "a-key-of-a-test",
             **(env or {}),
         }

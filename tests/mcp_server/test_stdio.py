@@ -35,6 +35,7 @@ def command(folder: Path, *flags: str) -> StdioServerParameters:
     (root / "script.json").write_text('{"matches": {"": "an answer"}}')
     words = ["-m", "vegakit", "mcp", "--root", str(root), *flags]
     own = {"VEGA_DATA_DIR": str(folder / "data"), "HOME": str(folder), "PYTHONUTF8": "1"}
+    own["VEGA_TRUSTED_FOLDERS"] = str(root)
     return StdioServerParameters(
         command=sys.executable, args=words, env={"PATH": os.environ["PATH"], **own}
     )

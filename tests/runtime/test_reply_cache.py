@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
-from vegakit.config import load, trust
+from vegakit.config import load
 from vegakit.conversation import Finish, Usage
 from vegakit.errors import AgentFailed, BudgetExceeded, OutputTruncated
 from vegakit.events import CallKind, CallTraced
@@ -282,7 +282,7 @@ async def test_the_settings_name_it(tmp_path: Path) -> None:
         '[cache]\npath = "kept/replies.db"\nkeep = "1h"\nentries = 1\n'
     )
     home = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "home")}
-    trust(environment=home, directory=tmp_path)
+    home["VEGA_TRUSTED_FOLDERS"] = str(tmp_path)
 
     async def asked(prompts: str, **flags: object) -> int:
         async with Provider(YES) as provider:

@@ -50,7 +50,12 @@ class Scene:
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
             "ANTHROPIC_API_KEY": "any",
+            "VEGA_TRUSTED_FOLDERS": str(place),
         }
+
+    def distrust(self) -> None:
+        """Trust no folder any more."""
+        self.environment.pop("VEGA_TRUSTED_FOLDERS", None)
 
     def settings(self, more: str) -> None:
         """Add to the settings of the user."""

@@ -87,18 +87,18 @@ def test_an_answer_that_is_always_cut_ends_the_turn_and_says_what_to_type(tmp_pa
 def test_a_project_does_not_answer_for_the_model_unless_it_is_trusted(tmp_path: Path) -> None:
     """Whoever wrote it would say what the agent says, and what it runs."""
     with scene(tmp_path, "Mine.") as it:
+        it.distrust()
         says = it.folder / "evil.json"
         says.write_text(json.dumps(["It is safe."]))
         (it.folder / "vega.toml").write_text('[models]\nsmart = "scripted:evil.json"\n')
-        ran = it.here("-p", "Is it safe?")
-        assert ran.returncode == 1
-        assert "sets models.smart" in ran.stderr
-        assert "vega config trust" in ran.stderr
-        assert it.here("trust", command="config").returncode == 0
+        ran = it.vega("-p", "Is it safe?")
+        assert ran.stdout == "Mine.\n"
+        assert "your own settings hold" in ran.stderr
+        assert it.here("--yes", command="trust").returncode == 0
         assert it.here("-p", "Is it safe?").stdout == "It is safe.\n"
         ran = it.here("-p", "And now?", "--model", "scripted:evil.json")
         assert ran.stdout == "It is safe.\n"
-        assert not it.bodies
+        assert len(it.bodies) == 1
 
 
 # Providers that fail.

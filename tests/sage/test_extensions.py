@@ -53,7 +53,7 @@ def home(it: Scene) -> Path:
 
 
 def trust(it: Scene) -> None:
-    ran = it.here("trust", ".vega", command="config")
+    ran = it.here("--yes", command="trust")
     assert ran.returncode == 0, ran.stderr
 
 
@@ -65,6 +65,7 @@ def test_nothing_of_a_project_is_used_before_trust(tmp_path: Path) -> None:
     """The hook would make a file; the tool, the command and the agent are not told."""
     said = [calls(("shell", {"command": "true"})), "Done."]
     with scene(tmp_path, {"/look": said, "Look at": said}) as it:
+        it.distrust()
         mark = 'when = "before_tool"\nwrites = true\ncommand = ["touch", "ran"]\n'
         write(
             it.folder / ".vega",
@@ -74,7 +75,8 @@ def test_nothing_of_a_project_is_used_before_trust(tmp_path: Path) -> None:
             hooks__mark__toml=mark,
         )
         ran = it.here("-p", "/look a.py")
-        assert "vega config trust .vega" in ran.stderr
+        assert ".vega/hooks/mark.toml" in ran.stderr
+        assert "type: vega trust" in ran.stderr
         assert not (it.folder / "ran").exists()
         first = json.dumps(it.bodies[0])
         assert "/look a.py" in first
@@ -186,25 +188,27 @@ def test_a_changed_file_is_loaded_and_a_broken_one_kept(tmp_path: Path) -> None:
 
 def test_a_changed_file_of_a_project_is_trusted_anew(tmp_path: Path) -> None:
     with scene(tmp_path, {"": "Done."}) as it:
+        it.distrust()
         write(it.folder / ".vega", tools__count__toml=TOOL)
         trust(it)
         it.events("-p", "One.", "--session", "s")
         write(it.folder / ".vega", tools__count__toml=TOOL.replace("wc", "rm"))
         ran = it.here("--resume", "s", "-p", "Two.")
         assert it.bodies[1]["tools"] == it.bodies[0]["tools"]
-        assert "you do not trust it as it is now" in ran.stderr
+        assert "you have not accepted it as it is now" in ran.stderr
 
 
 def test_a_changed_guard_of_a_project_refuses_until_it_is_trusted_anew(tmp_path: Path) -> None:
     """A pull that touches a guard must not switch it off for the next session."""
     script = {"": [calls(("shell", {"command": "touch made"})), "Done."] * 2}
     with scene(tmp_path, script) as it:
+        it.distrust()
         write(it.folder / ".vega", hooks__guard__toml=GUARD)
         trust(it)
         write(it.folder / ".vega", hooks__guard__toml=f"{GUARD}# a comment\n")
         it.events("-p", "One.")
         assert not (it.folder / "made").exists()
-        assert "changed since it was trusted" in json.dumps(it.bodies[1])
+        assert "came or changed since its folder was trusted" in json.dumps(it.bodies[1])
         trust(it)
         it.events("-p", "Two.")
         assert (it.folder / "made").exists()

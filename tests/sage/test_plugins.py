@@ -96,7 +96,10 @@ def test_hostile_and_broken_extensions_are_held(group: list[Case]) -> None:
     [
         (
             "project-is-not-trusted",
-            "import vegakit.sage.extensions.files as files\nfiles.is_trusted = lambda *_: True\n",
+            (
+                "import vegakit.sage.extensions.files as files\n"
+                "files.find_trust = lambda _: files.Trust(0)\n"
+            ),
         ),
         (
             "lies-about-writing",

@@ -25,8 +25,15 @@ from vegakit.cli.code_doors import is_open, open_session, serve_door
 from vegakit.cli.look import ERROR_NAME, Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import Argument, CommandParser, amount, declare, silence
 from vegakit.cli.sessions import add_session_options, is_shown, show_sessions
+from vegakit.cli.trust import TRUST, prepare_trust
 from vegakit.concurrency import cancel_on_end, cancel_on_sigint
-from vegakit.config import CutOffTools, load, parse_duration_ms, take_resume
+from vegakit.config import (
+    CutOffTools,
+    load,
+    parse_duration_ms,
+    take_resume,
+    trust_for_this_process,
+)
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
 from vegakit.host import NO_PRICE
@@ -90,8 +97,11 @@ def code_command(arguments: Sequence[str]) -> int:
         parser.error(f"the following arguments are required: -p PROMPT{why}")
     _check_prompt(chosen)
     _check_budget(chosen)
+    if chosen.trust:
+        trust_for_this_process(Path.cwd())
     _enter_worktree(chosen)
     if stays:
+        prepare_trust(Path.cwd(), is_trusted=False)
         return open_session(chosen)
     work = _Work(chosen)
     try:
@@ -202,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
                 "there is "
                 "none, a new one without a name",
             ),
+            TRUST,
         ],
     )
     again = parser.add_mutually_exclusive_group()

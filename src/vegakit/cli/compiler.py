@@ -5,7 +5,6 @@ They must start quickly, so this module loads no runtime, and each command impor
 needs when it runs.
 """
 
-import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -101,22 +100,24 @@ def compiled_at(path: Path) -> "tuple[Module, Path, Checked | None] | None":
     return compile_program(found.checked), found.source.root, found.checked
 
 
-def check_loading(path: Path, content: bytes) -> None:
-    """Refuse to load a file of Python before its user trusts it."""
+def check_loading(path: Path, _: bytes) -> None:
+    """Refuse to load a file of Python before its user trusts the folder."""
     from vegakit.config import check_python_trusted
 
-    check_python_trusted(path, content)
+    check_python_trusted(path)
 
 
 def render_kept_python(found: CheckedSource, path: Path, look: Look) -> list[str]:
     """Return the lines that tell which functions of a program stay Python, and what they need."""
+    from vegakit.config import project_folder, trust_command
+
     if not (names := ", ".join(found.python_functions)):
         return []
     file = one_line(str(path))
     notes = (
         "Vega cannot know what this Python does, when the file is loaded or when it is called.",
-        "It has all your rights, so vega run and vega test need your trust in the file:",
-        f"vega config trust {shlex.quote(file)}",
+        "It has all your rights, so vega run and vega test need your trust in its folder:",
+        one_line(trust_command(project_folder(path.resolve().parent))),
     )
     lines = look.fold(f"{file} keeps Python: {names}", "  ")
     return lines + [line for note in notes for line in look.fold(note, "    ", "  ")]

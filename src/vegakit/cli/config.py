@@ -1,4 +1,4 @@
-"""`vega config`: the settings, where each came from, and which project files are trusted.
+"""`vega config`: the settings, and where each came from.
 
 `python -m vegakit.cli.config` prints the page docs/reference/configuration.md, which is made
 from the same schema.
@@ -11,32 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, print_json, table
-from vegakit.cli.main import JSON, Argument, CommandParser
+from vegakit.cli.main import JSON, CommandParser
 from vegakit.config import (
     SettingRow,
     config_schema,
     default_toml,
     explain,
-    extension_files,
     form_of,
     load,
     toml_of,
-    trust,
 )
 from vegakit.providers import check_provider_tables
 
-# `vega config`: the settings, where each came from, and which project files are trusted.
+# `vega config`: the settings, and where each came from.
 
 
 def config_command(arguments: Sequence[str]) -> int:
     """Run `vega config`."""
     chosen = _parser().parse_args(arguments)
-    if chosen.action == "trust":
-        path, names = trust(chosen.file)
-        is_owner = path.is_dir() and extension_files(path) is None
-        extent = "with its owner" if is_owner else "as it is now"
-        print(f"{path} is trusted {extent}; {_does(path, names)}")
-    elif chosen.action == "schema":
+    if chosen.action == "schema":
         print_json(config_schema())
     else:
         settings = load()
@@ -48,32 +41,13 @@ def config_command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _does(path: Path, names: Sequence[str]) -> str:
-    """Return what a file that is trusted now does."""
-    if extension_files(path) is not None:
-        return f"vega code uses {', '.join(names) or 'no file of it: there is none'}"
-    if path.is_dir():
-        return "files of its owner in it count as your own, also new and changed ones"
-    if path.suffix == ".py":
-        return "vega run, vega test and vega rollout start load its Python until it changes"
-    if path.suffix != ".toml":
-        return "it counts as your own file"
-    return f"it sets {', '.join(names) or 'nothing that needs it'}"
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega config",
         description="Show the settings and where each of them came from.",
         arguments=[JSON],
     )
-    actions = parser.add_subparsers(dest="action", metavar="[trust | schema]")
-    actions.add_parser(
-        "trust",
-        help="trust a project's vega.toml, a program in Python, what in .vega extends vega code, "
-        "or a file of another user, as it is now; or another user's folder",
-        arguments=[Argument("file", nargs="?", type=Path, help="the nearest one if not given")],
-    )
+    actions = parser.add_subparsers(dest="action", metavar="[schema]")
     actions.add_parser("schema", help="print the JSON Schema of vega.toml")
     return parser
 
@@ -116,7 +90,8 @@ Settings come from five places; the later ones win, word by word:
 
 1. what holds by default, [below](#what-holds-by-default),
 2. your own file: `vega/vega.toml` in `$XDG_CONFIG_HOME` or `~/.config`, on Windows in `%APPDATA%`,
-3. the project's file: the nearest `vega.toml`, from the working directory upward to your home,
+3. the project's file, if you [trust](#trust) its folder: the nearest `vega.toml`, from the working
+   directory upward to your home,
 4. the environment: `VEGA_` and a name in capitals, so `budget.default` is `VEGA_BUDGET_DEFAULT`,
 5. flags: what a command or your code is told, such as `load({{"budget.default": "$5"}})`.
 
@@ -147,29 +122,49 @@ In code a Python function may give it, plain or async: `load({{"providers.openai
 
 ## Trust
 
-A project's file may come from somebody else, and it is read before you have looked at it. By itself
-it may choose models, set limits and lower the budget. If it sets anything else (where keys and
-prompts are sent, prices, a larger budget, files to write, a command to run), Vega refuses to start
-until you have read the file and typed `vega config trust`. This records the path and the hash of
-that exact file in your own directory; when the file changes, you are asked again.
+Files in a folder may come from somebody else. Vega asks once for each folder:
 
-A file with Python that stays Python needs the same trust: a program that has functions with
-`@tool`, the file of `--tools`, and the file of `vega rollout start`. Python runs code as soon as it
-loads a file. So `vega run`, `vega test` and `vega rollout start` refuse the file until you have
-read it and typed `vega config trust program.py`. Vega never loads a program without such functions,
-and the program needs no trust. Trust covers the named file, not the modules that the file imports.
+```sh
+vega trust            # this folder: shows what it would change and start, and asks
+vega trust --yes DIR  # asks nothing
+vega trust --list
+vega trust --remove DIR
+```
+
+Trust covers the folder, everything below it, and the git worktrees of its repository. Vega records
+the path and the owner of the folder in `trusted.json`, among your own data. A folder that
+`vega init` makes is trusted.
+
+| file | in a folder that you have not trusted |
+|---|---|
+| `vega.toml` | may lower `budget.default`; your own settings hold for everything else |
+| `AGENTS.md`, `CLAUDE.md`, `GEMINI.md`, skills | instruct no agent |
+| agents, commands, hooks and tools in `.vega` | are not used |
+| a file of Python: a program with `@tool`, `--tools`, `vega rollout start` | is not loaded |
+| a `.vega` program that uses the network, runs commands or writes files | needs your consent |
+
+Vega says on stderr what it does not use. At a terminal, `vega run`, `vega test`, `vega code` and
+`vega rollout start` show what the folder would change, and ask. Elsewhere, give them `--trust`, or
+list folders in `VEGA_TRUSTED_FOLDERS`, separated as in `PATH`. Both trust everything in a folder
+and record nothing.
+
+In a trusted folder you edit programs, instructions and most settings freely. Vega asks again when
+something changes that starts or decides without being named:
+
+- a file in `.vega/agents`, `.vega/commands`, `.vega/hooks` or `.vega/tools`,
+- a setting of `[providers]`, `[mcp]`, `[permissions]` or `[telemetry]`,
+- a model of a provider that your own settings do not name.
+
+A `.vega` program elsewhere shows what it may touch, and asks. Vega asks again when it may touch
+more. `--allow net::get` grants the run what you name, without a question.
 
 ## Files of other users
 
-Vega reads `vega.toml`, `AGENTS.md`, `CLAUDE.md`, `GEMINI.md`, skills and `.git` only if they belong
-to you or to root. In a folder that several users write to, such as `/tmp`, another user could
-otherwise choose the model of your agent and instruct it. Vega ignores such a file and prints a
-warning with the file, its owner, and the command that trusts it:
-
-- `vega config trust FILE` trusts this file with this content, whoever owns it.
-- `vega config trust FOLDER` trusts the owner of the folder: every file of this user in the folder
-  counts as yours, with any content. Use this in a container where you are root and the project
-  belongs to another user.
+In a folder that several users write to, such as `/tmp`, another user could choose the model of your
+agent and instruct it. So Vega reads `vega.toml`, `AGENTS.md`, `CLAUDE.md`, `GEMINI.md`, skills and
+`.git` only if they belong to you, to root, or to the owner of a folder that you trust. Vega ignores
+any other, and prints a warning with the file and its owner. Trust the folder to work on files of
+another user, for example as root in a container, or on a mounted folder.
 
 A link needs both owners: its own, and the owner of the file that it leads to. Windows has no such
 owners, so Vega checks nothing there. Your own settings file is read whoever owns it.

@@ -7,12 +7,14 @@ answer, a quote, a journal and a green test before there is anything to pay for.
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vegakit.cli.look import print_json
 from vegakit.cli.main import Argument, CommandParser
-from vegakit.errors import UserError
+from vegakit.config import folder_content, trust_folder
+from vegakit.errors import SettingsError, UserError
 from vegakit.tools import write_output
 
 _SETTINGS = """\
@@ -186,6 +188,8 @@ FILES = {
 
 _MAY_BE_THERE = ".gitignore"
 """A new repository often has one; it stays as it is."""
+_HARMLESS = {".git", ".gitignore", "LICENSE", "README.md"}
+"""A folder with other files may be of somebody else: it is not trusted for being made a project."""
 _NEXT = {
     "python agent.py": "ask the agent",
     "vega cost notes.vega": "the most the program may cost, before the first call",
@@ -208,6 +212,7 @@ def init_command(arguments: Sequence[str]) -> int:
     ).parse_args(arguments)
     folder = Path(chosen.folder)
     _check_free(folder)
+    is_new = not folder.exists() or {path.name for path in folder.iterdir()} <= _HARMLESS
     for name, made in FILES.items():
         path = folder / name
         if name == _MAY_BE_THERE and path.exists():
@@ -215,6 +220,9 @@ def init_command(arguments: Sequence[str]) -> int:
         # A file that came meanwhile is not ours to overwrite.
         advice = "choose another folder: vega init FOLDER"
         write_output(path, made.text.encode(), advice, is_new=True)
+    if is_new:
+        with suppress(SettingsError):  # without a home nothing is recorded
+            trust_folder(folder, folder_content(folder).starts)
     if chosen.json:
         print_json({"folder": str(folder), "files": list(FILES), "next": list(_NEXT)})
         return 0

@@ -203,6 +203,12 @@ COMMANDS = {
         "check, compile, run and test functions under a contract",
         "vega node test pricing.vsp",
     ),
+    "trust": CommandRow(
+        "vegakit.cli.trust",
+        _BUILD,
+        "show what a folder would change and start, and trust it",
+        "vega trust .",
+    ),
     "config": CommandRow(
         "vegakit.cli.config",
         _BUILD,

@@ -23,7 +23,7 @@ from vegakit.config import Settings, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
 from vegakit.money import Money, dollars, format_money
 from vegakit.ports import Model
-from vegakit.sdk import Runtime, project_root, runtime_arguments
+from vegakit.sdk import Runtime, runtime_arguments
 from vegakit.server import (
     Operations,
     ServerPolicy,
@@ -124,7 +124,7 @@ def serve_clients(chosen: argparse.Namespace) -> int:
 
 
 def _root(given: Path | None) -> Path:
-    root = project_root(Path.cwd() / "vega.toml") if given is None else given.resolve()
+    root = (given or Path()).resolve()
     if not root.is_dir():
         raise UserError(f"{root} is no folder; give that of a project: --root FOLDER")
     return root

@@ -35,6 +35,7 @@ from vegakit.cli.look import (
 )
 from vegakit.cli.main import JSON, Argument, CommandParser, amount, declare
 from vegakit.cli.rollout_page import render_status, state_of
+from vegakit.cli.trust import TRUST, prepare_trust
 from vegakit.concurrency import SteadyClock, gather_all
 from vegakit.config import load
 from vegakit.contracts import LAST, PersonAction, Rollout, RolloutMode
@@ -67,6 +68,9 @@ _NAME_HELP = "as in rollout(…), or the file of a node; may be left out if ther
 def rollout_command(arguments: Sequence[str]) -> int:
     """Run `vega rollout`."""
     chosen = _parser().parse_args(arguments)
+    if chosen.action == "start":
+        file = Path(chosen.declared.rpartition(":")[0]).resolve()
+        prepare_trust(file.parent, [file], is_trusted=chosen.trust)
     return asyncio.run(_ACTIONS[chosen.action](chosen))
 
 
@@ -159,6 +163,7 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
             ),
             Argument("--budget", type=amount, metavar="'$1'", help="the most it may spend"),
             Argument("--at-once", type=int, default=4, metavar="N", help="calls in flight; 4"),
+            TRUST,
         ],
     )
 

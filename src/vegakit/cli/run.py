@@ -23,7 +23,7 @@ from vegakit.cli.look import (
     print_json,
     tell_error,
 )
-from vegakit.cli.main import CommandParser, amount, silence
+from vegakit.cli.main import CommandParser, amount, declare, silence
 from vegakit.cli.progress import RunProgress, RunTotals
 from vegakit.cli.questions import TerminalQuestions, confirmed
 from vegakit.cli.run_quote import (
@@ -41,6 +41,7 @@ from vegakit.cli.run_quote import (
     tell_alert,
 )
 from vegakit.cli.runs import RESUME, Advice, advice_on, command_to_resume, run_to_reuse, short_id
+from vegakit.cli.trust import TRUST, admit_rights, prepare_trust
 from vegakit.concurrency import cancel_on_end, run_interruptibly
 from vegakit.config import OnCutOff, Settings, load, replay_target, take_resume
 from vegakit.control import Question
@@ -98,6 +99,8 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
     chosen = run_options(arguments)
     chosen.resume = take_resume()
+    files = [chosen.file, *(chosen.tools or ())]
+    prepare_trust(files[-1].resolve().parent, files, is_trusted=chosen.trust)
     if chosen.file.suffix in PIPELINE_SUFFIXES:
         return _pipeline_run(chosen).play()
     _refuse_options_of_pipelines(chosen)
@@ -113,6 +116,7 @@ def run_command(arguments: Sequence[str]) -> int:
         )
     given = _given(module, chosen)
     _check_allowed(chosen.allow or ())
+    admit_rights(chosen.file, module, chosen.allow)
     interop = interop_at(chosen.file, check_loading, nodes_at(chosen.file))
     return ProgramCommand(VegaProgram(module, root, interop=interop), given, chosen, checked).play()
 
@@ -195,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a setting for this run, such as bounds.width=200",
     )
+    declare(parser, [TRUST])
     parser.add_argument("--quiet", action="store_true", help="no account at the end")
     parser.add_argument("--json", action="store_true", help="output, result and account as JSON")
     return parser

@@ -12,6 +12,7 @@ from typing import Any
 from vegakit.cli.compiler import check_loading, nodes_at
 from vegakit.cli.look import Sign, Tone, duration, look_of, one_line, print_json
 from vegakit.cli.main import Argument, CommandParser
+from vegakit.cli.trust import TRUST, prepare_trust
 from vegakit.errors import UserError
 
 
@@ -24,6 +25,7 @@ def test_command(arguments: Sequence[str]) -> int:
             Argument("paths", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER"),
             Argument("-v", "--verbose", action="store_true", help="name those that passed too"),
             Argument("--json", action="store_true", help="for machines"),
+            TRUST,
         ],
     ).parse_args(arguments)
     from vegakit.testing import find_tests, run_test
@@ -36,6 +38,8 @@ def test_command(arguments: Sequence[str]) -> int:
         raise UserError(
             "no program here says what it shall do; add a line: print(1);  // expect: 1"
         )
+    for path in paths:
+        prepare_trust(path.resolve().parent, [path], is_trusted=chosen.trust)
     look = look_of(sys.stdout)
     good, bad = (
         look.paint(look.text(str(sign)), tone)

@@ -1,21 +1,18 @@
 from vegakit.config.layers import (
-    EXTENSION_FOLDERS as EXTENSION_FOLDERS,
-    TRUST_RECORD as TRUST_RECORD,
-    extension_files as extension_files,
-    is_trusted as is_trusted,
-    trusted_files as trusted_files,
+    FILE_NAME as FILE_NAME,
     user_config_dir as user_config_dir,
     user_data_dir as user_data_dir,
 )
 from vegakit.config.loader import (
-    carry_trust as carry_trust,
-    check_answers_trusted as check_answers_trusted,
+    FolderContent as FolderContent,
+    changed_starts as changed_starts,
     check_python_trusted as check_python_trusted,
     default_toml as default_toml,
+    folder_content as folder_content,
     ignored_settings as ignored_settings,
     load as load,
+    project_folder as project_folder,
     sockets_dir as sockets_dir,
-    trust as trust,
     user_budget as user_budget,
 )
 from vegakit.config.names import (
@@ -31,11 +28,6 @@ from vegakit.config.names import (
     form_of as form_of,
     hide_secrets_of_url as hide_secrets_of_url,
     toml_of as toml_of,
-)
-from vegakit.config.owners import (
-    may_steer as may_steer,
-    name_of_user as name_of_user,
-    why_ignored as why_ignored,
 )
 from vegakit.config.settings import (
     BudgetChange as BudgetChange,
@@ -67,4 +59,27 @@ from vegakit.config.tables import (
     parse_backoff as parse_backoff,
     parse_duration_ms as parse_duration_ms,
     parse_rate as parse_rate,
+)
+from vegakit.config.trust import (
+    EXTENSION_FOLDERS as EXTENSION_FOLDERS,
+    INSTRUCTION_FILES as INSTRUCTION_FILES,
+    SKILL_FOLDERS as SKILL_FOLDERS,
+    Trust as Trust,
+    TrustRecord as TrustRecord,
+    common_git_folder as common_git_folder,
+    digest_of as digest_of,
+    find_trust as find_trust,
+    may_steer as may_steer,
+    name_of_user as name_of_user,
+    other_owners as other_owners,
+    record_path as record_path,
+    small_file as small_file,
+    steering_names as steering_names,
+    trust_command as trust_command,
+    trust_folder as trust_folder,
+    trust_for_this_process as trust_for_this_process,
+    trust_record as trust_record,
+    why_ignored as why_ignored,
+    why_unused as why_unused,
+    write_trust as write_trust,
 )

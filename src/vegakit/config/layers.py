@@ -1,16 +1,11 @@
-"""The layers settings come from: files, environment and flags, each as checked values by name; and
-which files the user trusts.
+"""The layers settings come from: files, environment and flags, each as checked values by name.
 
 A `vega.toml` comes with a repository that somebody else wrote and is read before anybody has
-looked at it. So by itself it may only choose models and limits and lower the budget; anything
-else is refused until the user trusts that exact file.
+looked at it. So by itself it may only lower the budget; anything else counts in a trusted folder.
 """
 
-import hashlib
-import json
 import os
 import re
-import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -41,9 +36,8 @@ from vegakit.config.names import (
     wrong_value_error,
 )
 from vegakit.config.tables import Tables
-from vegakit.errors import InvalidRecordError, SettingsError, did_you_mean
+from vegakit.errors import SettingsError, did_you_mean
 from vegakit.money import parse_allowance
-from vegakit.records import from_json
 
 # Where settings are written: the user's file and the nearest project file.
 #
@@ -97,11 +91,10 @@ def user_config_dir(environment: Mapping[str, str] | None = None) -> Path | None
 
 
 class SettingsFile(Struct, frozen=True):
-    """Read once: the same bytes are hashed, parsed and quoted."""
+    """Read once: the same bytes are parsed and quoted."""
 
     path: Path
     text: str
-    sha256: str
     tables: dict[str, Any]
 
 
@@ -138,7 +131,7 @@ def read_file(path: Path) -> SettingsFile:
             raw = file.read(_MAX_BYTES + 1)
         text = raw.decode("utf-8-sig")
         _check_size(raw, text)
-        return SettingsFile(path, text, hashlib.sha256(raw).hexdigest(), tomllib.loads(text))
+        return SettingsFile(path, text, tomllib.loads(text))
     except UnicodeDecodeError as error:
         raise SettingsError(
             f"{path} is not UTF-8 text: {error.reason}; save it as UTF-8"
@@ -150,14 +143,6 @@ def read_file(path: Path) -> SettingsFile:
 
 
 _TOML_RULE = 'correct that place: text stands in quotes, such as default = "$5"'
-
-
-def sha256_of(path: Path) -> str:
-    """Return the hash of a file's bytes."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error}; give the path of a file") from error
 
 
 def _check_size(raw: bytes, text: str) -> None:
@@ -387,32 +372,22 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
         raise wrong_value_error(where(name), name, value, annotation, problem) from None
 
 
-# What a project file may set, and which Python may be loaded, before its user trusts it.
-#
-# A `vega.toml` comes along with a repository that somebody else wrote, and it is read before
-# anybody has looked at it. So by itself it may only choose among what the user has: models,
-# limits, and a smaller budget. Whatever else it sets (where keys and prompts are sent, what calls
-# are taken to cost, how much is spent, which files are written, which command is run) is refused
-# until the user trusts that exact file: its path and the hash of its bytes, recorded in the
-# user's own directory. A file with Python that stays Python (functions with `@tool`, rollouts)
-# needs the same trust before a command loads it. Its text does not show which code Python runs
-# then: annotations, class bodies, decorators and imports may run any.
+# What a project file may set in a folder that its user has not trusted: a smaller budget. What else
+# it sets counts once the folder is trusted. Some of it starts or decides without being named again:
+# addresses, servers, permissions, and models of providers that the user does not use. That is
+# digested when the folder is trusted.
 
 
-_FREE = {"models", "limits"}
 _BUDGET: Name = ("budget", "default")
-TRUST_RECORD = "trusted.json"
-_MAX_NAMED = 5
+_STARTS = {"providers", "mcp", "permissions", "telemetry"}
 
 
-def names_needing_trust(project: Layer, without: Layer) -> list[str]:
-    """Return the names in a project file that need trust; `without` is what holds without it."""
-    return [
-        show_name(name)
-        for name, setting in project.items()
-        if name[0] not in _FREE
-        and not (name == _BUDGET and _lowers(setting.value, without[name].value))
-    ]
+def lowered_budget(project: Layer, own: Layer) -> Layer:
+    """Return the budget of a project file, if it is smaller than what holds without the file."""
+    setting = project.get(_BUDGET)
+    if setting is None or not _lowers(setting.value, own[_BUDGET].value):
+        return {}
+    return {_BUDGET: setting}
 
 
 def _lowers(written: str, held: str) -> bool:
@@ -420,77 +395,20 @@ def _lowers(written: str, held: str) -> bool:
     return new.amount <= old.amount and new.period in {None, old.period}
 
 
-def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -> None:
-    """Refuse a project file that sets these names unless the user trusts it as it is."""
-    if not names or _trusted(config_dir).get(str(file.path)) == file.sha256:
-        return
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    raise SettingsError(
-        f"{file.path} sets {', '.join(names[:_MAX_NAMED])}{more}, and a file that came with a "
-        "project may not decide where keys and prompts are sent, what is answered, spent or run, "
-        "or which files are written; read it, and if you trust it, type: "
-        f"vega config trust {shlex.quote(str(file.path))}"
-    )
+def names_that_start(project: Layer, own: Layer) -> list[Name]:
+    """Return the settings of a project file that start or decide something unasked."""
+    named = {model.partition(":")[0] for name in own for model in _models_of(name, own[name].value)}
+    written = {name for name in own if own[name].source.kind is SourceKind.USER}
+    providers = named | {name[1] for name in written if name[0] == "providers"}
+    return [
+        name
+        for name, setting in project.items()
+        if name[0] in _STARTS
+        or any(m.partition(":")[0] not in providers for m in _models_of(name, setting.value))
+    ]
 
 
-def check_python(path: Path, sha256: str, config_dir: Path | None) -> None:
-    """Refuse a file of Python unless the user trusts it as it is."""
-    recorded = _trusted(config_dir).get(str(path))
-    if recorded == sha256:
-        return
-    why = "the file changed since you trusted it" if recorded else "you have not trusted it yet"
-    raise SettingsError(
-        f"{path} is not loaded: {why}; it holds Python, which runs with all your rights as soon as "
-        "it is loaded, and Vega cannot know what it does; read the file, and if you trust it, "
-        f"type: vega config trust {shlex.quote(str(path))}"
-    )
-
-
-def record_trust(files: Mapping[Path, str], config_dir: Path | None) -> None:
-    """Replaces the record in one step, so that a reader never sees half of it."""
-    if config_dir is None:
-        raise SettingsError("trust is recorded in your home directory; set HOME and try again")
-    record = {**_trusted(config_dir), **{str(path): sha256 for path, sha256 in files.items()}}
-    fresh = config_dir / f"{TRUST_RECORD}.{os.getpid()}"
-    try:
-        config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(record, indent=2, sort_keys=True), encoding="utf-8")
-        fresh.replace(config_dir / TRUST_RECORD)
-    except OSError as error:
-        raise SettingsError(f"trust could not be recorded in {config_dir}: {error}") from error
-
-
-def _trusted(config_dir: Path | None) -> dict[str, str]:
-    """A record that is not there or is damaged trusts nothing."""
-    if config_dir is None:
-        return {}
-    try:
-        return from_json(dict[str, str], (config_dir / TRUST_RECORD).read_bytes())
-    except (OSError, InvalidRecordError):
-        return {}
-
-
-EXTENSION_FOLDERS = ("agents", "commands", "hooks", "tools")
-"""The folders with what extends the coding agent, in `.vega` of a project."""
-_MOST_FILES = 128
-
-
-def trusted_files(config_dir: Path | None) -> dict[Path, str]:
-    """Return the files that the user trusts, with the hash of each as it was."""
-    return {Path(path): sha256 for path, sha256 in _trusted(config_dir).items()}
-
-
-def is_trusted(path: Path, sha256: str, config_dir: Path | None = None) -> bool:
-    """Whether the user trusts a file of a project as it is."""
-    place = config_dir or user_config_dir()
-    return _trusted(place).get(str(path)) == sha256
-
-
-def extension_files(path: Path) -> list[Path] | None:
-    """Return the files that extend the coding agent, of a `.vega` folder or one of them; None if
-    this is neither."""
-    if path.name == ".vega" and path.is_dir():
-        found = (file for kind in EXTENSION_FOLDERS for file in sorted((path / kind).glob("*")))
-        return [file for file in found if file.is_file() and not file.is_symlink()][:_MOST_FILES]
-    is_one = path.parent.name in EXTENSION_FOLDERS and path.parent.parent.name == ".vega"
-    return [path] if is_one else None
+def _models_of(name: Name, value: Any) -> list[str]:  # noqa: ANN401
+    if name[0] != "models":
+        return []
+    return [value] if isinstance(value, str) else list(value)

@@ -5,7 +5,6 @@
 Relative paths start at the directory of the file that names them, else at the working directory.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
 from vegakit.config.layers import (
@@ -23,20 +23,15 @@ from vegakit.config.layers import (
     Setting,
     SettingsFile,
     SettingsPaths,
-    check_python,
-    check_trust,
     default_layer,
     environment_layer,
-    extension_files,
     find_settings_paths,
     flag_layer,
     layer_of,
     lines_of,
-    names_needing_trust,
+    lowered_budget,
+    names_that_start,
     read_file,
-    record_trust,
-    sha256_of,
-    trusted_files,
     unreadable_variables,
     user_data_dir,
     without_disabled,
@@ -50,9 +45,21 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
-from vegakit.config.owners import may_steer, stranger_of, trust_of_owner, why_ignored
 from vegakit.config.settings import Settings, UserBudget, budget_rule
 from vegakit.config.tables import BudgetTable, PriceTable, Tables
+from vegakit.config.trust import (
+    INSTRUCTION_FILES,
+    SKILL_FOLDERS,
+    digest_of,
+    extension_digests,
+    find_trust,
+    may_steer,
+    steering_names,
+    trust_command,
+    warn_once,
+    why_ignored,
+    why_unused,
+)
 from vegakit.errors import SettingsError, UserError
 from vegakit.policy import ScopeRule
 
@@ -134,6 +141,8 @@ _SOCKETS: Name = ("observable", "sockets")
 _AUDIT: Name = ("audit", "path")
 _CACHE: Name = ("cache", "path")
 _CA_BUNDLE = "ca_bundle"
+_MAX_NAMED = 5
+_TEXTS = {*INSTRUCTION_FILES, *SKILL_FOLDERS}
 _JOURNAL: Name = ("journal", "path")
 _JOURNAL_URL: Name = ("journal", "url")
 _LEDGER: Name = ("ledger", "path")
@@ -160,10 +169,7 @@ def load(
     paths = find_settings_paths(variables, directory or Path.cwd())
     layer = _user_settings(paths)
     user_rule = _user_rule(layer)
-    if (file := _project_file(paths)) is not None:
-        project = _of_file(file, SourceKind.PROJECT, paths)
-        check_trust(file, names_needing_trust(project, layer), paths.config_dir)
-        layer |= project
+    layer |= _project_settings(paths, layer, variables)
     for given in (environment_layer(variables), flag_layer(flags)):
         layer |= _anchored(given, paths.directory, paths.home)
     layer = without_disabled(layer, variables)
@@ -191,7 +197,7 @@ def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, Path.cwd())
     user = paths.user_file
-    if (user is not None and user.is_file()) or _project_path(paths) is not None:
+    if (user is not None and user.is_file()) or _project_path(paths, variables) is not None:
         with suppress(SettingsError):
             return load(environment=variables).sockets_path
     if chosen := variables.get(variable_of(_SOCKETS)):
@@ -199,87 +205,117 @@ def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
     return paths.sockets_dir or user_data_dir(variables) / _IN_DATA[_SOCKETS]
 
 
-def trust(
-    path: Path | None = None,
-    *,
-    environment: Mapping[str, str] | None = None,
-    directory: Path | None = None,
-) -> tuple[Path, list[str]]:
-    """Record that the user trusts a file, by default the project's; return what it then sets. A
-    file of Python may be loaded then; of `.vega`, each file that extends the coding agent is
-    trusted."""
-    variables = os.environ if environment is None else environment
-    paths = find_settings_paths(variables, directory or Path.cwd())
-    chosen = paths.directory / path if path else _project_path(paths)
-    if chosen is None:
-        raise SettingsError(f"no {FILE_NAME} in {paths.directory} or above; name the file")
-    whole = chosen.parent.resolve() / chosen.name
-    if (extensions := extension_files(whole)) is not None:
-        record_trust({one: sha256_of(one) for one in extensions}, paths.config_dir)
-        return whole, [str(one.relative_to(whole.parent)) for one in extensions]
-    if whole.is_dir():
-        record_trust({whole: trust_of_owner(_owner_to_trust(whole))}, paths.config_dir)
-        return whole, []
-    if whole.suffix != ".toml":
-        record_trust({whole: sha256_of(whole)}, paths.config_dir)
-        return whole, []
-    file = read_file(whole)
-    project = _of_file(file, SourceKind.PROJECT, paths)
-    record_trust({file.path: file.sha256}, paths.config_dir)
-    return file.path, names_needing_trust(project, _user_settings(paths))
+def project_folder(directory: Path) -> Path:
+    """Return the nearest folder upward with a file of settings or a repository, below the home; if
+    there is none, the folder itself. Trust is asked for this folder."""
+    paths = find_settings_paths(os.environ, directory)
+    for place in (paths.directory, *paths.directory.parents):
+        if place == paths.home:
+            break
+        marks = (place / FILE_NAME, place / ".git")
+        if any(mark.exists() and not why_ignored(mark) for mark in marks):
+            return place
+    return paths.directory
 
 
-def _owner_to_trust(folder: Path) -> int:
-    owner = stranger_of(folder)
-    if owner is None:
+class FolderContent(Struct, frozen=True):
+    """Holds what a folder would change if it is trusted: the `settings` of its file as text, the
+    digests of what `starts` there unasked, and the `texts` that instruct agents."""
+
+    folder: Path
+    settings: dict[str, str]
+    starts: dict[str, str]
+    texts: list[str]
+
+
+def folder_content(folder: Path, *, environment: Mapping[str, str] = os.environ) -> FolderContent:
+    """Return what a folder would change if it is trusted."""
+    paths = find_settings_paths(environment, folder)
+    settings = dict[str, str]()
+    starts = dict[str, str]()
+    if (paths.directory / FILE_NAME).is_file():
+        file = read_file(paths.directory / FILE_NAME)
+        own = _user_settings(paths)
+        project = _of_file(file, SourceKind.PROJECT, paths)
+        free = lowered_budget(project, own)
+        settings = {show_name(n): toml_of(project[n].value) for n in project if n not in free}
+        starts = _setting_digests(file, own)
+    texts = [name for name in steering_names(paths.directory) if name in _TEXTS]
+    starts |= extension_digests(paths.directory)
+    return FolderContent(paths.directory, settings, starts, texts)
+
+
+def changed_starts(
+    content: FolderContent, environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Return what starts in a folder and is not what the user accepted."""
+    trust = find_trust(content.folder, environment)
+    return [
+        name
+        for name, digest in content.starts.items()
+        if trust is None or not trust.accepts(name, digest)
+    ]
+
+
+def check_python_trusted(path: Path) -> None:
+    """Raise unless the user trusts the folder of a file of Python."""
+    folder = path.parent.resolve()
+    if find_trust(folder) is None:
+        command = trust_command(project_folder(folder))
         raise SettingsError(
-            f"{folder} is a folder of yours or of root, whose files count already; to trust a file "
-            "in it, name the file"
+            f"{folder / path.name} is not loaded: you have not trusted its folder; it holds "
+            "Python, which runs with all your rights as soon as it is loaded, and Vega cannot know "
+            "what it does; read it, and if you trust the folder, type: "
+            f"{command}, or run it once with --trust"
         )
-    return owner
 
 
-def carry_trust(source: Path, to: Path) -> None:
-    """Trust the files of another work tree of a project that are, byte by byte, what the user
-    trusts in this one."""
-    config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
-    found: dict[Path, str] = {}
-    for path, sha256 in trusted_files(config_dir).items():
-        if path.is_relative_to(source):
-            copy = to.resolve() / path.relative_to(source)
-            if copy.is_file() and not copy.is_symlink() and sha256_of(copy) == sha256:
-                found[copy] = sha256
-    if found:
-        record_trust(found, config_dir)
+def _project_settings(paths: SettingsPaths, own: Layer, variables: Mapping[str, str]) -> Layer:
+    """Return what the project's file sets: all of it in a trusted folder that starts only what the
+    user accepted, and elsewhere a smaller budget."""
+    path = _project_path(paths, variables)
+    if path is None:
+        return {}
+    trust = find_trust(path.parent, variables)
+    project: Layer = {}
+    try:
+        file = read_file(path)
+        project = _of_file(file, SourceKind.PROJECT, paths)
+        digests = _setting_digests(file, own)
+    except SettingsError:
+        if trust is not None:
+            raise
+    # A stranger may exchange the file between two looks.
+    if not may_steer(path, variables):
+        return {}
+    if trust is None:
+        budget = lowered_budget(project, own)
+        if not project or len(budget) < len(project):
+            warn_once(why_unused(path.parent, [FILE_NAME], variables))
+        return budget
+    changed = [name for name, digest in digests.items() if not trust.accepts(name, digest)]
+    if changed:
+        raise SettingsError(
+            f"{path} sets {', '.join(changed[:_MAX_NAMED])}, which changed since you trusted its "
+            "folder, and decides where keys and prompts are sent, or what runs and may be done; "
+            f"to see it and accept it, type: {trust_command(path.parent)}"
+        )
+    return project
 
 
-def check_python_trusted(path: Path, content: bytes) -> None:
-    """Raise unless the user trusts a file of Python with this content."""
-    paths = find_settings_paths(os.environ, Path.cwd())
-    whole = path.parent.resolve() / path.name
-    check_python(whole, hashlib.sha256(content).hexdigest(), paths.config_dir)
+def _setting_digests(file: SettingsFile, own: Layer) -> dict[str, str]:
+    """Return the digests of the settings that start or decide something unasked. Paths are as the
+    file writes them, so that they are the same in a worktree."""
+    layer = layer_of(file.tables, lambda _: SettingSource(SourceKind.PROJECT, str(file.path)))
+    return {
+        (shown := show_name(name)): digest_of(shown, msgspec.json.encode(layer[name].value))
+        for name in names_that_start(layer, own)
+    }
 
 
-def check_answers_trusted(settings: Settings) -> None:
-    """Raises if a project file that the user does not trust as it is names a file of answers as a
-    model: whoever wrote the project would then write what an agent says and does there. Programs
-    may have such models unasked, since they come from the project, too."""
-    named: dict[str, list[str]] = {}
-    for alias, models in settings.models.items():
-        source = settings.sources.get(f"models.{alias}")
-        said = [models] if isinstance(models, str) else models
-        is_scripted = any(str(model).startswith("scripted:") for model in said)
-        if source is not None and source.kind is SourceKind.PROJECT and is_scripted:
-            named.setdefault(source.place, []).append(f"models.{alias}")
-    for place, names in named.items():
-        config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
-        check_trust(read_file(Path(place)), names, config_dir)
-
-
-def _project_path(paths: SettingsPaths) -> Path | None:
+def _project_path(paths: SettingsPaths, variables: Mapping[str, str]) -> Path | None:
     """Return the nearest project file upward that may steer; the log names those that may not."""
-    places = _project_paths(paths)
-    return next((path for path in places if may_steer(path, config_dir=paths.config_dir)), None)
+    return next((path for path in _project_paths(paths) if may_steer(path, variables)), None)
 
 
 def _project_paths(paths: SettingsPaths) -> Iterator[Path]:
@@ -293,19 +329,12 @@ def _project_paths(paths: SettingsPaths) -> Iterator[Path]:
 
 
 def ignored_settings(directory: Path) -> list[str]:
-    """Return why project files that would be read are ignored, for whoever shows no log."""
+    """Return why project files that would be read are not used, for whoever shows no log."""
     paths = find_settings_paths(os.environ, directory)
-    reasons = (why_ignored(path, config_dir=paths.config_dir) for path in _project_paths(paths))
+    reasons = (
+        why_ignored(path) or why_unused(path.parent, [FILE_NAME]) for path in _project_paths(paths)
+    )
     return list(takewhile(bool, reasons))
-
-
-def _project_file(paths: SettingsPaths) -> SettingsFile | None:
-    path = _project_path(paths)
-    if path is None:
-        return None
-    file = read_file(path)
-    # The bytes that are used are looked at again: a stranger may exchange them between two looks.
-    return file if may_steer(path, file.sha256, paths.config_dir) else None
 
 
 def _user_settings(paths: SettingsPaths) -> Layer:

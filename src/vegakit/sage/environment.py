@@ -9,13 +9,12 @@ which an agent could change what its person allowed.
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from vegakit.config import Settings, why_ignored
+from vegakit.config import Settings, record_path, small_file, why_ignored
 from vegakit.errors import UserError
 from vegakit.tools import is_protected
 
@@ -31,7 +30,7 @@ _TOLD_AGAIN = {
     _NAMES: "At the top of the workspace there is now: {}",
 }
 _MOST_NAMES_BYTES, _LONGEST_NAME, _MOST_SCANNED = 600, 60, 2_000
-_MOST_READ, _MOST_PACKED = 1_024, 1 << 18
+_MOST_PACKED = 1 << 18
 _LEVELS = 32
 _BRANCH = re.compile(r"ref: refs/heads/([\w./+@=-]{1,100})\s*")
 _COMMIT = re.compile(r"([0-9a-f]{40,64})\s*")
@@ -114,21 +113,6 @@ def _commit_of(place: Path, ref: str) -> str:
     return next((commit for commit, _, name in rows if name == ref and _COMMIT.match(commit)), "")
 
 
-def small_file(path: Path, most: int = _MOST_READ) -> str:
-    """Return the beginning of a plain file, or nothing: what is there may be a link, a pipe or a
-    folder."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return ""
-        return os.read(file, most).decode("utf-8", errors="replace")
-    finally:
-        os.close(file)
-
-
 def _names_in(folder: Path) -> str:
     names: list[str] = []
     try:
@@ -162,11 +146,14 @@ def check_workspace(folder: Path, settings: Settings) -> None:
     """Refuse a home, all that holds one, and a folder that holds the user's own data: who writes
     there could change what starts with the user's next login, trust what a project says, or raise
     a budget, in the user's place."""
-    data = settings.data_path.resolve()
+    record = record_path()
+    places = [settings.data_path.resolve(), *([] if record is None else [record.parent.resolve()])]
+    inside = [place for place in places if place.is_relative_to(folder)]
+    open_places = [place for place in inside if not is_protected(str(place.relative_to(folder)))]
     if Path.home().resolve().is_relative_to(folder):
         what = "holds your home"
-    elif data.is_relative_to(folder) and not is_protected(str(data.relative_to(folder))):
-        what = f"holds your own data of Vega, in {data}"
+    elif open_places:
+        what = f"holds your own data of Vega, in {open_places[0]}"
     else:
         return
     raise UserError(

@@ -28,7 +28,6 @@ from vegakit.config import (
     CutOffTools,
     ResumeTarget,
     Settings,
-    check_answers_trusted,
     load,
     user_config_dir,
 )
@@ -179,7 +178,6 @@ class SageAgent:
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
         check_workspace(self.folder, settings)
-        check_answers_trusted(settings)
         # A session records its own budget. The settings may lower it while the session is closed.
         parts = runtime_arguments(settings, {"keeps_budget": False})
         journal = parts["journal"]

@@ -5,8 +5,8 @@
 
 Only names and descriptions are told at the beginning; the rest is read when it is needed, by the
 tool `read` with the path `@skill/NAME`. A skill of a repository is text of others: nothing of it
-runs unless the agent runs it, in the sandbox and with the rights of the session. A skill of another
-user of the machine is ignored.
+runs unless the agent runs it, in the sandbox and with the rights of the session. Skills of a folder
+that the user has not trusted are ignored, and so is a skill of another user of the machine.
 """
 
 import asyncio
@@ -16,14 +16,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vegakit.config import why_ignored
+from vegakit.config import SKILL_FOLDERS, find_trust, why_ignored
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant, sanitise
 from vegakit.tools import Files
 
 SKILLS = "@skill/"
 """What the files of a skill are called. No file of a workspace has such a name."""
-SKILL_FOLDERS = (".agents/skills", ".vega/skills", ".claude/skills")
 _FILE = "SKILL.md"
 _MOST_SKILLS, _MOST_BYTES = 32, 200_000
 _LONGEST_TOLD, _MOST_TOLD = 240, 6_000
@@ -86,7 +85,7 @@ async def find_skills(folder: Path, own: Path | None) -> SkillSet:
 def _roots(folder: Path, own: Path | None, notes: list[str]) -> Iterator[tuple[Path, bool]]:
     if own is not None and (own / "skills").is_dir():
         yield (own / "skills").resolve(), True
-    for name in SKILL_FOLDERS:
+    for name in SKILL_FOLDERS if find_trust(folder) else ():
         place = folder / name
         if not place.is_dir():
             continue

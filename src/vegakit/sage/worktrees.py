@@ -23,11 +23,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vegakit.config import carry_trust
+from vegakit.config import common_git_folder, small_file
 from vegakit.errors import UserError
 from vegakit.policy import sanitise
 from vegakit.records import digest128
-from vegakit.sage.environment import git_root, ignored_git, small_file
+from vegakit.sage.environment import git_root, ignored_git
 from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
 from vegakit.tools import run_confined
 
@@ -36,7 +36,6 @@ _BRANCH = "vega/"
 _PATIENCE_S = 120
 _SHOWN = 300
 _NO_PROGRAM = 127
-_LONGEST_PATH = 4096
 
 
 class Worktree(Struct, frozen=True):
@@ -70,7 +69,6 @@ def open_worktree(folder: Path, name: str, data: Path) -> Worktree:
         has_branch = not repository.git(*wanted).returncode
         words = [str(made), branch] if has_branch else ["-b", branch, str(made)]
         repository.run("worktree", "add", "-q", *words)
-        carry_trust(repository.root, made)
     return Worktree(name, str(made), branch)
 
 
@@ -177,20 +175,11 @@ def _common_folder(root: Path) -> Path:
         if os.path.lexists(place / "commondir"):
             raise _refusal(f"{place / 'commondir'} leads to another repository")
         return place
-    linked = _path_in(place, "gitdir: ")
-    common = linked.parent.parent
-    names_it = _path_in(linked / "gitdir") == place and _path_in(linked / "commondir") == common
-    if not names_it or linked != common / "worktrees" / linked.name or common.name != ".git":
-        raise _refusal(f"{place} leads to {linked}, which does not name it as its worktree")
+    common = common_git_folder(place)
+    if common is None or common.name != ".git":
+        leads = small_file(place).strip()[:_SHOWN]
+        raise _refusal(f"{place} says {leads!r}, and no repository there names it as its worktree")
     return _common_folder(common.parent)
-
-
-def _path_in(file: Path, begin: str = "") -> Path:
-    """Return the path that a small file of git holds; the file itself if it holds none."""
-    line = small_file(file, _LONGEST_PATH).rstrip("\n")
-    if not line.startswith(begin) or "\0" in line:
-        return file
-    return Path(os.path.realpath(file.parent / line.removeprefix(begin)))
 
 
 def _refusal(why: str) -> UserError:

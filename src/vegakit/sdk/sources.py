@@ -214,12 +214,16 @@ def load_bytecode(path: Path) -> "Module":
 
 
 def project_root(path: Path) -> Path:
-    """The nearest folder above that looks like a project's, or else the file's own."""
+    """The nearest folder above that looks like a project's, or else the file's own. It is never
+    above both the file's folder and the current one: whoever made a folder above chose neither."""
     here = path.resolve().parent
+    current = Path.cwd()
     for folder in (here, *here.parents):
         marks = (folder / marker for marker in _MARKERS)
         if any(mark.exists() and may_steer(mark) for mark in marks):
             return folder
+        if folder == current or not here.is_relative_to(current):
+            break
     return here
 
 

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 from tests.tools.mcp.stage import ANY, described, staged
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.config import load
-from vegakit.errors import CapabilityDenied, LimitReached, SettingsError, UserError, VegaError
+from vegakit.errors import CapabilityDenied, LimitReached, UserError, VegaError
 from vegakit.tools import McpServer
 
 Attack: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
@@ -266,8 +266,7 @@ async def started_before_trust(folder: Path) -> None:
     house = {"HOME": str(folder / "home")}
     assert load(environment=house, directory=folder).mcp == {}
     (folder / "vega.toml").write_text('[mcp.x]\ncommand = ["touch", "PWNED"]\n')
-    with pytest.raises(SettingsError, match="vega config trust"):
-        load(environment=house, directory=folder)
+    assert load(environment=house, directory=folder).mcp == {}
 
 
 @attack("mcp-021")

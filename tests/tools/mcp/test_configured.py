@@ -35,7 +35,6 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
     house = House(tmp_path)
     furnished(house.project)
     house.write(TOML)
-    house.trust()
     monkeypatch.chdir(house.project)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)

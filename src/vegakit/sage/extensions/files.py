@@ -5,13 +5,12 @@
     hooks/NAME.toml     when, command, and tools, timeout_s, writes
     tools/NAME.toml     description, command, parameters, capabilities; the same as NAME.json
 
-Files of a project are used when the user trusts each of them as it is now (`vega config trust
-.vega`); until then only their names are seen. A file that is a link, too large, or no text is
-left out. Front matter is not YAML: there are no anchors and no types in it.
+Files of a project are used if the user trusts its folder and accepted each of them as it is now
+(`vega trust`); until then only their names are seen. A file that is a link, too large, or no text
+is left out. Front matter is not YAML: there are no anchors and no types in it.
 """
 
 import asyncio
-import hashlib
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,10 +21,10 @@ from msgspec import Struct
 
 from vegakit.config import (
     EXTENSION_FOLDERS,
-    TRUST_RECORD,
-    is_trusted,
-    trusted_files,
-    user_config_dir,
+    Trust,
+    digest_of,
+    find_trust,
+    record_path,
 )
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant
@@ -44,8 +43,10 @@ PROJECT = ".vega"
 _MOST_BYTES, _LONGEST_LINE = 64 * 1024, 4_000
 """A parser of TOML takes the square of the length of a line."""
 _READ = Grant(("fs::read",), paths=("*",))
-_UNTRUSTED = "you do not trust it as it is now; read it, then type: vega config trust .vega"
+_UNTRUSTED = "you have not accepted it as it is now; read it, then type: vega trust"
 _MARKDOWN, _TABLES = (".md",), (".toml", ".json")
+_OWN = Trust(0)
+"""In files of the user."""
 
 
 class _HookTable(Struct, forbid_unknown_fields=True):
@@ -89,8 +90,8 @@ def marks_of(places: list[Place]) -> dict[str, tuple[int, ...]]:
         for kind in EXTENSION_FOLDERS
         for path in _names_in(place.root / kind)
     ]
-    # What is trusted may change, too; the record of that stands among the user's settings.
-    for path in (*paths, *(place.root / TRUST_RECORD for place in places)):
+    # Trust may change, too.
+    for path in (*paths, *filter(None, [record_path()])):
         try:
             at = path.lstat()
         except OSError:
@@ -110,6 +111,7 @@ def _names_in(folder: Path) -> list[Path]:
 async def read_place(place: Place) -> FoundFiles:
     """Return the extensions of a place."""
     result = FoundFiles([], [], [])
+    trust = await asyncio.to_thread(find_trust, place.root.parent) if place.needs_trust else _OWN
     for kind, (endings, parse) in _KINDS.items():
         root, shown = place.root / kind, f"{place.shown}/{kind}"
         if not await asyncio.to_thread(root.is_dir):
@@ -125,9 +127,10 @@ async def read_place(place: Place) -> FoundFiles:
             content = await _content(root, path.name)
             if isinstance(content, str):
                 result.found.append(Broken(kind, path.stem, source, content))
-            elif place.needs_trust and not is_trusted(path, hashlib.sha256(content).hexdigest()):
-                was = path in await asyncio.to_thread(trusted_files, user_config_dir())
-                result.untrusted.append(Broken(kind, path.stem, source, _UNTRUSTED, was))
+            elif trust is None or not trust.accepts(source, digest_of(source, content)):
+                result.untrusted.append(
+                    Broken(kind, path.stem, source, _UNTRUSTED, was_trusted=trust is not None)
+                )
             else:
                 result.found.append(_parsed(kind, path, source, content, parse))
     return result

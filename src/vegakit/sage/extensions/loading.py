@@ -110,19 +110,19 @@ class Extensions:
 
 def _add_untrusted(catalog: Catalog, files: list[Broken]) -> None:
     """Keep as they were those that this session used before they changed, and tell of the others in
-    one line. A hook that was trusted and has changed since may have been a guard, and nobody knows
-    of what: until it is read again, it refuses every call."""
+    one line. A hook of a trusted folder that changed may have been a guard, and nobody knows of
+    what: until it is accepted, it refuses every call."""
     new = [file for file in files if not catalog.was_used(file)]
     for file in files:
         if file not in new:
             catalog.add(file)
         elif file.kind == "hooks" and file.was_trusted:
-            why = f"it changed since it was trusted, and {file.why}"
+            why = f"it came or changed since its folder was trusted, and {file.why}"
             catalog.add(SageHook(file.name, HookTime.BEFORE_TOOL, source=file.source, refusal=why))
     if new:
         named = ", ".join(file.source for file in new[:_MOST_NAMED])
         more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
         catalog.note(
-            f"{named}{more} came with the project, and nothing of it is used: you do not trust it "
-            "as it is now; read it, then type: vega config trust .vega"
+            f"{named}{more} came with the project, and nothing of it is used: you have not "
+            "accepted it as it is now; read it, then type: vega trust"
         )
