@@ -109,7 +109,7 @@ def choose_exact(*, exact: bool) -> None:
 @dataclass(frozen=True)
 class Look:
     """The abilities of a stream. Without a `width` nobody looks, and nothing is cut. Where it
-    `moves`, lines can be drawn anew in place. A safe stream writes an escape code only after
+    `moves`, lines can be redrawn in place. A safe stream writes an escape code only after
     its `mark`."""
 
     colour: bool = False

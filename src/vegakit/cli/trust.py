@@ -82,7 +82,7 @@ def prepare_trust(folder: Path, files: Iterable[Path] = (), *, is_trusted: bool)
         return
     try:
         content = folder_content(project)
-    except SettingsError:  # whoever reads the settings next says what is wrong
+    except SettingsError:  # the next command that reads the settings reports the error
         return
     is_known = find_trust(project) is not None
     changed = changed_starts(content)

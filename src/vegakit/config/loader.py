@@ -329,7 +329,7 @@ def _project_paths(paths: SettingsPaths) -> Iterator[Path]:
 
 
 def ignored_settings(directory: Path) -> list[str]:
-    """Return why project files that would be read are not used, for whoever shows no log."""
+    """Return why project files that would be read are not used, for commands that show no log."""
     paths = find_settings_paths(os.environ, directory)
     reasons = (
         why_ignored(path) or why_unused(path.parent, [FILE_NAME]) for path in _project_paths(paths)

@@ -186,7 +186,7 @@ def small_file(path: Path, most: int = _MOST_READ) -> str:
         os.close(file)
 
 
-# What starts there, and what is told about it.
+# Programs and servers that a folder starts unasked, and the text about them.
 
 
 def digest_of(name: str, content: bytes) -> str:

@@ -537,7 +537,7 @@ class EffectRecorder:
         self.missing: set[str] = set()
         """Places of the earlier life's answers that the program has not come to again."""
         self.on_missing: Callable[[int], None] = lambda _: None
-        """Is told their number before a new call is sent nevertheless."""
+        """Gets their number before a new call is sent all the same."""
         self._sent = sent
         self._held: dict[EffectKey, _Held] = {}
         self._tried: set[EffectKey] = set()
