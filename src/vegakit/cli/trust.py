@@ -130,12 +130,15 @@ def _rights(module: Module, allowed: Sequence[str]) -> Iterator[str]:
     """Yield what a program may touch beyond files that it reads, in any file that it uses.
     `allowed` was granted already."""
     for rights in () if allowed else module.rights:
-        rules = {"fs": rights.paths, "net": rights.hosts, "process": rights.commands}
+        rules = {
+            "fs": ("**",) if rights.paths is None else rights.paths,
+            "net": ("**",) if rights.hosts is None else rights.hosts,
+            "process": ("**",) if rights.commands is None else rights.commands,
+        }
         for name in rights.capabilities:
             family = name.partition("::")[0]
             if family in rules and name != "fs::read":
-                named = rules[family]
-                yield from (f"{name} {rule}" for rule in (("**",) if named is None else named))
+                yield from (f"{name} {rule}" for rule in rules[family])
     yield from (f"use mcp {name}" for name in module.mcp)
     yield from (f"use the tools of {name}" for agent in module.agents for name in agent.yaml)
 
