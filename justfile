@@ -300,6 +300,16 @@ approvals size="":
 races calls="100000":
     python -m campaigns.races {{calls}}
 
+# Repositories that somebody else made, with the newest git of Debian in place of the machine's, for these tests alone
+newer-git:
+    .ci/newer_git pytest -q -n2 tests/wheel/test_hostile_repository.py tests/sage/test_git_settings.py \
+        tests/sage/test_worktrees.py tests/sage/test_tools.py
+
+# Hostile folders against commands of the installed wheel, each folder with one command, or with all of them by `full`; and how often
+# a good day asks. Words of folders and commands choose
+trust *words:
+    python -m campaigns.trust {{words}}
+
 # The whole corpus of attacks by class, and the races: a few swaps, or 100,000 calls with `full`
 attacks size="":
     python -m campaigns.attacks {{size}}

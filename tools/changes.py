@@ -154,6 +154,7 @@ NIGHTLY_SUITES = {
     "settings": NightlySuite("config", ("python -m campaigns.settings",)),
     "simulate": NightlySuite("host program policy", ("python -m campaigns.simulation 1000",)),
     "telemetry": NightlySuite("telemetry", ("python -m campaigns.telemetry",)),
+    "trust": NightlySuite("config", ("python -m campaigns.trust",)),
     "undo": NightlySuite("sage", ("python -m campaigns.undo 200",)),
     "wrong uses": NightlySuite("cli", ("python -m campaigns.wrong_uses",)),
 }

@@ -99,6 +99,8 @@ class Stage:
     `calls` what one with other tools calls, one after the other. In a `session` the coding agent
     has several tools, and each round of its turn is a step."""
 
+    patience_s = PATIENCE_S
+
     def __init__(self, bin_folder: Path, folder: Path) -> None:
         self.folder = folder / "work"
         self.home = folder / "home"
@@ -208,9 +210,9 @@ class Stage:
 
     def end_of(self, process: "subprocess.Popen[str]") -> Done:
         try:
-            out, err = process.communicate(timeout=PATIENCE_S)
+            out, err = process.communicate(timeout=self.patience_s)
         except subprocess.TimeoutExpired:
-            raise BrokenError(f"{process.args} did not end in {PATIENCE_S:.0f} s") from None
+            raise BrokenError(f"{process.args} did not end in {self.patience_s:.0f} s") from None
         return Done(process.returncode, out, err)
 
     def run(self, *command: str) -> Done:

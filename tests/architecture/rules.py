@@ -118,6 +118,18 @@ THE_LOOK = Path("cli/look.py")
 ESCAPES = re.compile(r"[\x1b\x9b]")
 
 
+def one_place_starts_git(src: Path) -> Iterator[str]:
+    """A command is a list of words with `git` among them, or with a tuple of such words."""
+    for path in files(src):
+        for node in ast.walk(_parsed(_read(path))):
+            inner = node.value if isinstance(node, ast.Starred) else node
+            is_part = isinstance(node, ast.Starred) and isinstance(inner, ast.Tuple)
+            words = inner.elts if is_part or isinstance(inner, ast.List) else []
+            named = any(isinstance(word, ast.Constant) and word.value == "git" for word in words)
+            if named and path.name != "git_settings.py":
+                yield f"{path}:{node.lineno}: only git_command starts git"
+
+
 def only_the_look_writes_escape_codes(src: Path) -> Iterator[str]:
     """Strings as Python reads them, so however a code is spelled; docstrings and comments may
     speak of one."""

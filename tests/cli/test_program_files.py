@@ -1,10 +1,13 @@
 """`vega check` and `vega fmt` on files and folders."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from vegakit.cli import main
+
+NODES = Path(__file__).parents[2] / "examples" / "nodes"
 
 
 @pytest.fixture
@@ -21,6 +24,17 @@ def test_a_folder_is_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert "a.vega: " in said
     assert "b.vega: " in said
+
+
+@pytest.mark.parametrize("command", ["check", "test", "fmt --check", "node check"])
+def test_only_files_of_a_folder_are_read(command: str, tmp_path: Path) -> None:
+    """The folder `.vega` ends like a program, and nobody writes into the pipe."""
+    (tmp_path / ".vega").mkdir()
+    (tmp_path / "a.vega").write_text("print(1);  // expect: 1\n")
+    (tmp_path / "refund.vsp").write_bytes((NODES / "refund.vsp").read_bytes())
+    for name in ("b.vega", "b.py", "b.vsp"):
+        os.mkfifo(tmp_path / name)
+    assert main([*command.split(), str(tmp_path)]) == 0
 
 
 def test_one_fault_fails_the_check_of_a_folder(folder: Path) -> None:

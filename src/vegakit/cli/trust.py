@@ -104,7 +104,7 @@ def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> N
     """Ask whether a program in a folder that is not trusted may touch more than files that it
     reads, unless the user granted this before, or names what it may do."""
     file = file.resolve()
-    rights = tuple(_rights(module, allowed or ()))
+    rights = tuple(dict.fromkeys(_rights(module, allowed or ())))
     record = trust_record()
     is_granted = set(rights) <= set(record.rights.get(str(file), ()))
     if is_granted or find_trust(file.parent) is not None:
@@ -117,7 +117,7 @@ def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> N
         if confirmed("\n".join(told)):
             write_trust(TrustRecord(record.folders, {**record.rights, str(file): rights}))
             return
-    names = module.rights[module.functions[module.main].rights].capabilities
+    names = dict.fromkeys(right.partition(" ")[0] for right in rights if "::" in right)
     options = "".join(f" --allow {name}" for name in names)
     raise UserError(
         f"{file} may do what you have not granted ({', '.join(rights)}), in a folder that you have "
@@ -127,13 +127,18 @@ def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> N
 
 
 def _rights(module: Module, allowed: Sequence[str]) -> Iterator[str]:
-    """Yield what a program may touch beyond files that it reads. `allowed` was granted already."""
-    rights = module.rights[module.functions[module.main].rights]
-    rules = {"fs": rights.paths or ("**",), "net": rights.hosts, "process": rights.commands}
-    for name in rights.capabilities:
-        family = name.partition("::")[0]
-        if family in rules and name != "fs::read" and not allowed:
-            yield from (f"{name} {rule}" for rule in rules[family] or ())
+    """Yield what a program may touch beyond files that it reads, in any file that it uses.
+    `allowed` was granted already."""
+    for rights in () if allowed else module.rights:
+        rules = {
+            "fs": ("**",) if rights.paths is None else rights.paths,
+            "net": ("**",) if rights.hosts is None else rights.hosts,
+            "process": ("**",) if rights.commands is None else rights.commands,
+        }
+        for name in rights.capabilities:
+            family = name.partition("::")[0]
+            if family in rules and name != "fs::read":
+                yield from (f"{name} {rule}" for rule in rules[family])
     yield from (f"use mcp {name}" for name in module.mcp)
     yield from (f"use the tools of {name}" for agent in module.agents for name in agent.yaml)
 

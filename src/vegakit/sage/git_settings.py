@@ -1,4 +1,5 @@
-"""Settings of a repository that git may act on here: a list of those that can do no harm.
+"""Begin git, wherever Vega runs it: in a sandbox, by `git_command`, on a repository whose settings
+are all on a list of those that can do no harm.
 
     settings of the repository ─▶ all on the list? ─▶ git, with our options and variables
                                          └─ no ─▶ refused, with the name of the first
@@ -22,9 +23,10 @@ GIT_OPTIONS = (
 """They win over the settings of a repository."""
 GIT_VARIABLES = (
     *("GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0"),
-    *("GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false", "GIT_ALLOW_PROTOCOL=", "GIT_NO_LAZY_FETCH=1"),
+    *("GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false", "GIT_ALLOW_PROTOCOL=none"),
+    "GIT_NO_LAZY_FETCH=1",
 )
-"""An empty `GIT_ALLOW_PROTOCOL` allows none: it wins over `protocol.*.allow` of a repository."""
+"""`GIT_ALLOW_PROTOCOL` wins over `protocol.*.allow` of a repository; no protocol is called none."""
 
 _TURNED_OFF = """
     core: attributesfile editor fsmonitor hookspath pager sshcommand untrackedcache
@@ -79,6 +81,12 @@ _HARMLESS_OF_ONE = """
 """Those of one branch, one remote or one submodule, whose name stands in the middle."""
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 """An address such as `ext::program` names a program that git starts for it."""
+
+
+def git_command(*words: str, variables: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs git in a sandbox; `variables` are more, as NAME=VALUE."""
+    options = [word for option in GIT_OPTIONS for word in ("-c", option)]
+    return ["env", *GIT_VARIABLES, *variables, "git", "--no-pager", *options, *words]
 
 
 def find_refused_setting(entries: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from vegakit.errors import UserError
 from vegakit.policy import sanitise
 from vegakit.records import digest128
 from vegakit.sage.environment import git_root, ignored_git
-from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
+from vegakit.sage.git_settings import find_refused_setting, git_command
 from vegakit.tools import run_confined
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
@@ -113,8 +113,7 @@ class _Repository(Struct, frozen=True):
 
     def git(self, *words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[bytes]":
         """Run git in the sandbox, in the folder of the repository or in another."""
-        options = [word for option in GIT_OPTIONS for word in ("-c", option)]
-        command = ["env", *GIT_VARIABLES, "git", "-C", str(folder or self.root), *options, *words]
+        command = git_command("-C", str(folder or self.root), *words)
         seen = [each for each in (self.root / ".git", self.place) if each.is_dir()]
         try:
             ran = run_confined(command, seen, _PATIENCE_S)

@@ -170,7 +170,7 @@ def programs_below(folder: Path) -> list[Path]:
         and path.is_file()
         and _IS_PROGRAM.search(path.read_text(encoding="utf-8", errors="replace"))
     )
-    return sorted([*folder.rglob("*.vega"), *python])
+    return sorted([*filter(Path.is_file, folder.rglob("*.vega")), *python])
 
 
 _OF_OTHERS = re.compile(r"\.|(?:venv|node_modules|site-packages|__pycache__)$")

@@ -97,7 +97,7 @@ class _FolderNodes:
         declared = re.compile(
             rf"^node_id:\s*['\"]?{re.escape(node_id)}['\"]?\s*$".encode(), re.MULTILINE
         )
-        for path in sorted(self._folder.glob(f"*{NODE_SUFFIX}")):
+        for path in sorted(filter(Path.is_file, self._folder.glob(f"*{NODE_SUFFIX}"))):
             content = path.read_bytes()
             if not declared.search(content):
                 continue
@@ -130,7 +130,11 @@ def find_nodes(places: list[Path]) -> list[Path]:
     """Return the files that are named, and those in folders that are named, in order."""
     found = list[Path]()
     for place in places:
-        found += sorted(place.rglob(f"*{NODE_SUFFIX}")) if place.is_dir() else [place]
+        found += (
+            sorted(filter(Path.is_file, place.rglob(f"*{NODE_SUFFIX}")))
+            if place.is_dir()
+            else [place]
+        )
     if not found:
         raise UserError(
             f"there is no {NODE_SUFFIX} file in {', '.join(map(str, places))}; name one"

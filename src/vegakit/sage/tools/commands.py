@@ -13,6 +13,7 @@ from msgspec import Struct
 from vegakit.errors import ToolFailed
 from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
 from vegakit.ports import CommandResult
+from vegakit.sage.git_settings import git_command
 from vegakit.sage.tools.files import reads
 from vegakit.sage.tools.globs import compile_glob
 from vegakit.sage.tools.jobs import Jobs
@@ -298,15 +299,14 @@ _OWN_GIT = r"""
 path=$1; shift
 own=$(mktemp -d) && mkdir "$own/objects" "$own/refs" || exit 97
 echo 'ref: refs/heads/none' > "$own/HEAD"
-export GIT_DIR="$own" GIT_WORK_TREE="$PWD" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
-export GIT_ALLOW_PROTOCOL= GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0
+export GIT_DIR="$own" GIT_WORK_TREE="$PWD"
 [ -f .git/index ] && export GIT_INDEX_FILE="$PWD/.git/index"
 [ -f .git/info/exclude ] && mkdir "$own/info" && cp .git/info/exclude "$own/info"
 [ -L "$path" ] && exit 97
 """
 _BY_GIT = r"""
-git check-ignore -q --no-index -- "$path" 2> /dev/null && exit 97
-git --no-pager --literal-pathspecs ls-files -z --deduplicate --cached --others \
+@GIT@ check-ignore -q --no-index -- "$path" 2> /dev/null && exit 97
+@GIT@ --literal-pathspecs ls-files -z --deduplicate --cached --others \
     --exclude-standard @EXCLUDED@ -- "$path" > "$own/list" 2> /dev/null || exit 97
 [ -s "$own/list" ] || exit 97
 printf '.\0' | find -files0-from - -maxdepth 0 > /dev/null 2>&1 || exit 97
@@ -322,11 +322,13 @@ def _listing_script(then: str) -> str:
     `find`."""
     pruned = " -o ".join(f"-name {name}" for name in _PASSED_OVER)
     listed = _BY_GIT.replace("@PRUNED@", rf"\( {pruned} \) -prune")
-    return _with_excluded(f"{_OWN_GIT}{listed}{then}\n")
+    return _filled_in(f"{_OWN_GIT}{listed}{then}\n")
 
 
-def _with_excluded(script: str) -> str:
-    return script.replace("@EXCLUDED@", " ".join(f"-x {name}" for name in _PASSED_OVER))
+def _filled_in(script: str) -> str:
+    return script.replace("@GIT@", shlex.join(git_command())).replace(
+        "@EXCLUDED@", " ".join(f"-x {name}" for name in _PASSED_OVER)
+    )
 
 
 def _passed_over(path: str) -> list[str]:
@@ -348,9 +350,9 @@ def _grep_words(pattern: str, *, ignore_case: bool) -> Sequence[str]:
 
 
 _LIST = _listing_script('cat "$own/files"')
-_LIST_IGNORED = _with_excluded(
+_LIST_IGNORED = _filled_in(
     _OWN_GIT
-    + """git --literal-pathspecs ls-files -z --others --ignored --directory --exclude-standard \
+    + """@GIT@ --literal-pathspecs ls-files -z --others --ignored --directory --exclude-standard \
     @EXCLUDED@ -- "$path" 2> /dev/null || exit 97
 """
 )

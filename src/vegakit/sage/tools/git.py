@@ -22,7 +22,7 @@ from msgspec import Struct
 from vegakit.errors import ToolFailed
 from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
 from vegakit.ports import CommandResult
-from vegakit.sage.git_settings import GIT_OPTIONS, GIT_VARIABLES, find_refused_setting
+from vegakit.sage.git_settings import find_refused_setting, git_command
 from vegakit.sage.tools.workspace import EXEC, TEXT, SageTool, Workspace, spec_of
 from vegakit.sage.undo.windows import Reach
 from vegakit.tools import ToolArgumentsError, ToolRights, is_protected
@@ -152,11 +152,8 @@ class GitTools:
     def _prefix(self, variables: Sequence[str] = ()) -> list[str]:
         folder = self._workspace.folder
         places = (f"GIT_DIR={folder / '.git'}", f"GIT_WORK_TREE={folder}")
-        options = [word for option in GIT_OPTIONS for word in ("-c", option)]
-        return [
-            *("env", *places, *GIT_VARIABLES, *variables, "timeout", "-k", "1", str(_LONGEST_S)),
-            *("git", "--no-pager", *options),
-        ]
+        command = git_command(variables=(*places, *variables))
+        return ["timeout", "-k", "1", str(_LONGEST_S), *command]
 
     async def _look(self) -> _Look:
         """Return what is left out of commands, or refuse a repository with settings that are not on
@@ -188,17 +185,13 @@ class GitTools:
     async def _identity(self) -> list[str]:
         """Return who commits, by the user's own settings; those of the repository win."""
         found: dict[str, str] = {}
-        for file in (self._home / ".config/git/config", self._home / ".gitconfig"):
-            if not file.is_file():
-                continue
-            content = file.read_bytes()
+        files = (self._home / ".config/git/config", self._home / ".gitconfig")
+        for content in (*(file.read_bytes() for file in files if file.is_file()), b""):
+            place = ("--file", "-") if content else ("--local",)
             for key in ("name", "email"):
-                read = ["git", "config", "--file", "-", "--get", f"user.{key}"]
-                said = await self._workspace.in_sandbox(read, content)
-                found |= {key: said.stdout.strip()} if said.stdout.strip() else {}
-        for key in ("name", "email"):
-            own = await self._run(["config", "--local", "--get", f"user.{key}"])
-            found |= {key: own.stdout.strip()} if own.stdout.strip() else {}
+                command = [*self._prefix(), "config", *place, "--get", f"user.{key}"]
+                said = (await self._workspace.in_sandbox(command, content)).stdout.strip()
+                found |= {key: said} if said else {}
         if len(found) < len(("name", "email")):
             raise ToolFailed(
                 "git does not know who commits; let the person type: git config --global user.name "
