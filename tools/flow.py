@@ -141,8 +141,8 @@ async def _second_life(journal: Path) -> None:
 
 FLOWS = {
     "ask": Flow(50, ask),
-    "ask with a journal": Flow(50, ask_with_journal),
-    "vega run, three sends": Flow(150, run_program),
+    "ask with a journal": Flow(51, ask_with_journal),
+    "vega run, three sends": Flow(152, run_program),
     "approval": Flow(70, approval),
     "after kill -9": Flow(70, resume),
 }

@@ -150,7 +150,7 @@ WRITERS = {
     "child_process/launcher/guards.py": "sets limits of the kernel",
     "cli/main.py": "opens the null device",
     "cli/demo/crash.py": "fills a new temporary folder of its own",
-    "config/layers.py": "lies below `tools`; the record of trust is in the user's own folder",
+    "config/trust.py": "lies below `tools`; the record of trust is in the user's own folder",
     "server/code_sessions.py": "is a store: appends to the log of a session",
     "server/mcp_http.py": "makes the token once, as a file that nobody else may read",
     "sage/undo/records.py": "is a store: what turns wrote, by content",

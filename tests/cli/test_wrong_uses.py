@@ -113,5 +113,5 @@ def test_no_variable_of_ours_reaches_a_wrong_use(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ANTHROPIC_API_KEY", "mine")
     (wrong,) = (one for one in WRONG if one.name == "no key")
     with place(wrong) as here:
-        assert here.variables(wrong).keys() == {"HOME", "PATH", "TZ"}
+        assert here.variables(wrong).keys() == {"HOME", "PATH", "TZ", "VEGA_TRUSTED_FOLDERS"}
         assert os.environ["ANTHROPIC_API_KEY"] == "mine"

@@ -469,7 +469,7 @@ def test_a_run_that_is_given_up_does_not_go_on(home: Home) -> None:
     [run] = json.loads(home.vega("runs", "--json").out)
     name = run["run"]["program"][:12]
     assert home.vega("gc", name, "--dry-run").out.startswith(f"would give up run {name}: 1 call")
-    assert home.vega("gc", name).out.startswith(f"gave up run {name}: 1 call recorded, 0 cut off")
+    assert home.vega("gc", name).out.startswith(f"gave up run {name}: 1 call recorded, <")
     assert "is unfinished" in home.vega("resume").err
     assert "has ended" in home.vega("gc", name).err
     [run] = json.loads(home.vega("runs", "--json").out)

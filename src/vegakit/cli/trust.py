@@ -117,7 +117,8 @@ def admit_rights(file: Path, module: Module, allowed: Sequence[str] | None) -> N
         if confirmed("\n".join(told)):
             write_trust(TrustRecord(record.folders, {**record.rights, str(file): rights}))
             return
-    names = dict.fromkeys(right.partition(" ")[0] for right in rights if "::" in right)
+    # `--allow` names all that a run may use, so also what needs no question.
+    names = dict.fromkeys(name for used in module.rights for name in used.capabilities)
     options = "".join(f" --allow {name}" for name in names)
     raise UserError(
         f"{file} may do what you have not granted ({', '.join(rights)}), in a folder that you have "
