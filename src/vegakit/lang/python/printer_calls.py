@@ -9,6 +9,7 @@ from vegakit.lang.check.symbols import CalleeKind
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.python.printer_expressions import (
     POSTFIX,
+    Fragment,
     PythonPrinter,
     annotation,
     as_text,
@@ -19,7 +20,6 @@ from vegakit.lang.python.printer_expressions import (
 from vegakit.lang.python.settings import BLOCKS
 from vegakit.lang.python.subset import FUNCTIONS, METHODS
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.printer import Fragment, narrowing
 from vegakit.lang.types import DURATION, FILE, INT, MONEY, STR, ChoiceOf, FutureOf, ListOf, is_text
 
 # Settings of agents, sessions and supervisors as arguments.
@@ -304,9 +304,10 @@ def grants_of(
         if grants.capabilities is not None:
             names = ", ".join(quoted(one.name) for one in grants.capabilities)
             given.append(f"{word}=[{names}]")
-        for name, texts in narrowing(grants):
+        narrowing = (grants.paths, grants.commands, grants.hosts)
+        for name, texts in zip(("paths", "commands", "hosts"), narrowing, strict=True):
             if texts is not None:
-                given.append(f"{name}=[{p.put_all(texts)}]")
+                given.append(f"allowed_{name}=[{p.put_all(texts)}]")
     if budget is not None:
         given.append(f"budget={put_amount(p, budget)}")
     return ", ".join(given)
