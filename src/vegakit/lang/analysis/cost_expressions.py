@@ -347,10 +347,6 @@ def _unsized(w: CostWalk, node: Decimal | Duration) -> ValueBound:
     return ValueBound()
 
 
-def _money(w: CostWalk, node: MoneyLit) -> ValueBound:
-    return known(node.nanos)
-
-
 def _text(w: CostWalk, node: Text) -> ValueBound:
     size, least = exactly(0), 0
     texts: list[tuple[str, ...] | None] = []
@@ -373,10 +369,6 @@ def _text(w: CostWalk, node: Text) -> ValueBound:
 def _name(w: CostWalk, node: Name) -> ValueBound:
     found = w.scopes.find(node.name)
     return ValueBound() if found is None else found[1].value
-
-
-def _list(w: CostWalk, node: ListLit) -> ValueBound:
-    return list_of([(evaluate(w, item), w.facts.type(item)) for item in node.items])
 
 
 def _map(w: CostWalk, node: MapLit) -> ValueBound:
@@ -462,10 +454,6 @@ def _binary(w: CostWalk, node: Binary) -> ValueBound:
             return either(left, right)
         case _:
             return ValueBound()
-
-
-def _member(w: CostWalk, node: Member) -> ValueBound:
-    return evaluate(w, node.of).field(node.name) or ValueBound()
 
 
 def _index(w: CostWalk, node: Index) -> ValueBound:
@@ -566,10 +554,6 @@ def _evaluate_all(w: CostWalk, *nodes: Expr | None) -> None:
             evaluate(w, node)
 
 
-def _await(w: CostWalk, node: Await) -> ValueBound:
-    return evaluate(w, node.of)
-
-
 def _cast(w: CostWalk, node: Cast) -> ValueBound:
     value, kind = evaluate(w, node.of), w.facts.type(node)
     return throughout(value if keeps_values(kind) else without_exact(value), kind)
@@ -579,22 +563,24 @@ _RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {
     Whole: _whole,
     Decimal: _unsized,
     Duration: _unsized,
-    MoneyLit: _money,
+    MoneyLit: lambda _w, node: known(node.nanos),
     Word: _whole,
     Text: _text,
     Name: _name,
-    ListLit: _list,
+    ListLit: lambda w, node: list_of(
+        [(evaluate(w, item), w.facts.type(item)) for item in node.items]
+    ),
     MapLit: _map,
     Build: _build,
     Race: _race,
     Unary: _unary,
     Binary: _binary,
-    Member: _member,
+    Member: lambda w, node: evaluate(w, node.of).field(node.name) or ValueBound(),
     Index: _index,
     Call: _call,
     Ask: _ask,
     Spawn: _spawn,
-    Await: _await,
+    Await: lambda w, node: evaluate(w, node.of),
     Cast: _cast,
 }
 assert _RULES.keys() == {*get_args(Expr)}

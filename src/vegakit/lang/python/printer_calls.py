@@ -208,10 +208,6 @@ def _race(p: PythonPrinter, node: tree.Race) -> Fragment:
     return f"{p.uses('race')}({given})", POSTFIX
 
 
-def _await(p: PythonPrinter, node: tree.Await) -> Fragment:
-    return f"{p.put(node.of, POSTFIX)}.result()", POSTFIX
-
-
 def _cast(p: PythonPrinter, node: tree.Cast) -> Fragment:
     return f"{p.uses('vega')}.cast({p.put(node.of)}, {annotation(p, node.to)})", POSTFIX
 
@@ -221,7 +217,7 @@ CALLS: dict[type, Callable[[PythonPrinter, Any], Fragment]] = {
     tree.Ask: _ask,
     tree.Spawn: _spawn,
     tree.Race: _race,
-    tree.Await: _await,
+    tree.Await: lambda p, node: (f"{p.put(node.of, POSTFIX)}.result()", POSTFIX),
     tree.Cast: _cast,
 }
 

@@ -422,10 +422,6 @@ def _name(p: PythonPrinter, node: tree.Name) -> Fragment:
     return (f"str({name})" if same else f"{p.uses('vega')}.reason({name})"), POSTFIX
 
 
-def _member(p: PythonPrinter, node: tree.Member) -> Fragment:
-    return f"{p.put(node.of, POSTFIX)}.{p.fit(node.name, node)}", POSTFIX
-
-
 def _index(p: PythonPrinter, node: tree.Index) -> Fragment:
     of, at = p.put(node.of, POSTFIX), p.put(node.index)
     if isinstance(p.type(node.of), types.MapOf) or _is_natural(p, at) or at == f"len({of}) - 1":
@@ -446,6 +442,6 @@ EXPRESSIONS: dict[type, Callable[[Any, Any], Fragment]] = {
     tree.Build: _build,
     tree.Unary: _unary,
     tree.Binary: _binary,
-    tree.Member: _member,
+    tree.Member: lambda p, node: (f"{p.put(node.of, POSTFIX)}.{p.fit(node.name, node)}", POSTFIX),
     tree.Index: _index,
 }
