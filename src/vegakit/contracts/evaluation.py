@@ -425,14 +425,15 @@ def _witness(part: Expression, names: Environment) -> dict[str, Any]:
         except ArithmeticTrap:
             pass
         kind = next(
-            (each.type for each in walk(part.body) if _is_named(each, part.name)), TextType()
+            (
+                each.type
+                for each in walk(part.body)
+                if isinstance(each, NamedValue) and each.name == part.name
+            ),
+            TextType(),
         )
         return {part.name: show_value(kind, item)} if not isinstance(over, MapType) else {}
     return {}
-
-
-def _is_named(part: Expression, name: str) -> bool:
-    return isinstance(part, NamedValue) and part.name == name
 
 
 def path_of(part: Expression) -> str:

@@ -398,7 +398,7 @@ def _build(
     over, kind = evaluate(w, node.over), w.facts.type(node.over)
     with w.apart() as spent, w.scopes.block():
         inner = kind.inner if isinstance(kind, ListOf) else STR
-        item = _item_of(over, kind) or of_type(inner)
+        item = (over.item if isinstance(kind, ListOf) else None) or of_type(inner)
         if w.facts.is_noting and over.size is None and is_text(inner):
             item = as_symbol(f"item@{id(node)}", STR)
         w.scopes.declare(node.name, item, inner)
@@ -418,10 +418,6 @@ def _is_part_of(node: Build) -> bool:
     while isinstance(of, Member):
         of = of.of
     return isinstance(of, Name) and of.name == node.name
-
-
-def _item_of(over: ValueBound, kind: object) -> ValueBound | None:
-    return over.item if isinstance(kind, ListOf) else None
 
 
 def _unary(w: CostWalk, node: Unary) -> ValueBound:

@@ -172,16 +172,14 @@ def _ask(p: PythonPrinter, node: tree.Ask) -> Fragment:
 def _message(p: PythonPrinter, node: tree.Expr) -> str:
     kind = p.type(node)
     if kind == FILE or (
-        isinstance(kind, ListOf) and isinstance(node, tree.ListLit) and _has_file(p, node)
+        isinstance(kind, ListOf)
+        and isinstance(node, tree.ListLit)
+        and any(p.type(item) == FILE for item in node.items)
     ):
         return p.put(node)
     if isinstance(node, tree.Name) and p.reason(node.name) is not None:
         return p.put(node)
     return as_text(p, node)
-
-
-def _has_file(p: PythonPrinter, node: tree.ListLit) -> bool:
-    return any(p.type(item) == FILE for item in node.items)
 
 
 def _spawn(p: PythonPrinter, node: tree.Spawn) -> Fragment:
