@@ -85,12 +85,6 @@ def test_a_statement(tmp_path: Path) -> None:
     ran(source, "-m", "vegakit", "check", "main.vega")
     assert "at most $0.00" in ran(source, "-m", "vegakit", "cost", "main.vega")
     assert ran(source, "-m", "vegakit", "run", "main.vega", "--quiet") == "go on\n"
-    (tmp_path / "main.py").write_text(
-        "from vegakit import program\n\n\n@program\ndef main(unless: int) -> int:\n"
-        "    return unless\n"
-    )
-    translated = ran(source, "-m", "vegakit", "fmt", "--to", "vega", "main.py")
-    assert translated.startswith("fn main(unless_: int) -> int")
     assert "UNLESS" in (tmp_path / "tests/lang/vega.lark").read_text()
 
 

@@ -251,7 +251,7 @@ def disasm_command(arguments: Sequence[str]) -> int:
     return 0
 
 
-# `vega fmt`: programs in the one way they are written, or in the other language.
+# `vega fmt`: programs in the one way they are written, or as Python.
 
 
 def fmt_command(arguments: Sequence[str]) -> int:
@@ -264,13 +264,13 @@ def fmt_command(arguments: Sequence[str]) -> int:
             Argument("--check", action="store_true", help="change nothing; say what would be"),
             Argument(
                 "--to",
-                choices=("vega", "python"),
-                help="print it in the other language; change nothing",
+                choices=("python",),
+                help="print it as Python; change nothing",
             ),
         ],
     ).parse_args(arguments)
     if chosen.to is not None:
-        return _translate(chosen.files, chosen.to)
+        return _translate(chosen.files)
     # Python in a folder is formatted by ruff; it is refused where it is named.
     files = [
         path for path in programs_at(chosen.files) if path.suffix != ".py" or path in chosen.files
@@ -286,42 +286,24 @@ def fmt_command(arguments: Sequence[str]) -> int:
     return 1 if faulty or (chosen.check and changed) else 0
 
 
-def _translate(paths: Sequence[Path], to: str) -> int:
+def _translate(paths: Sequence[Path]) -> int:
     if len(paths) != 1:
-        raise UserError(f"one file is printed at a time; type: vega fmt --to {to} {paths[0]}")
+        raise UserError(f"one file is printed at a time; type: vega fmt --to python {paths[0]}")
     [path] = paths
-    wanted = ".py" if to == "vega" else ".vega"
-    if path.suffix != wanted:
-        raise UserError(
-            f"{path} is not a {wanted} file, so it is not printed as {to}; "
-            f"type: vega fmt --to {'python' if to == 'vega' else 'vega'} {path}"
-        )
-    from vegakit.lang import to_python, to_vega
-
-    if to == "vega":
-        text = _read(path)
-        return _printed(*to_vega(text, str(path)), str(path), text)
+    if path.suffix != ".vega":
+        raise UserError(f"{path} is not a .vega file; give the path of one")
     found = checked_at(path)
     if found.checked is None or not found.is_sound:
         show(found)
         return 1
-    return _printed(*to_python(found.checked), found.source.name, found.text)
+    from vegakit.lang import to_python
 
-
-def _printed(made: str, found: Sequence[Diagnostic], name: str, text: str) -> int:
-    if found:
-        show_diagnostics(found, {name: text})
+    made, problems = to_python(found.checked)
+    if problems:
+        show_diagnostics(problems, {found.source.name: found.text})
         return 1
     print(made, end="")
     return 0
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        give = "give the path of a .vega or .py file"
-        raise UserError(f"{path} cannot be read: {error.strerror}; {give}") from error
 
 
 def _formatted(path: Path, *, check: bool) -> bool | None:
@@ -331,7 +313,11 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
     from vegakit.lang import format_source, parse
     from vegakit.tools import write_output
 
-    text = _read(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        give = "give the path of a .vega or .py file"
+        raise UserError(f"{path} cannot be read: {error.strerror}; {give}") from error
     parsed = parse(text, str(path))
     if any(found.severity == "error" for found in parsed.diagnostics):
         show_diagnostics(parsed.diagnostics, {str(path): text})

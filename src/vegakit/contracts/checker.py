@@ -333,9 +333,7 @@ class _Checker:
             return self._member(term, left, right)
         if operator == "CONTAINS":
             return self._member(term, right, left)
-        if operator in "+-*/%":
-            return self._arithmetic(term)
-        return self._relation(term)
+        return self._arithmetic(term) if operator in "+-*/%" else self._relation(term)
 
     def _arithmetic(self, term: Term) -> Expression:
         operator = term.text
@@ -438,7 +436,7 @@ class _Checker:
             raise self.error(places.at, f"the places are a number from 0 to {MAX_SCALE}")
         kind, part = DecimalType(int(places.text)), self._number(term.parts[0])
         # Rounded once only, unless it says twice: ROUND(ROUND(a * b, 0), 2) has no cents.
-        can_be_exact = _is_decimal(part) and term.parts[0].text != "ROUND"
+        can_be_exact = isinstance(part.type, DecimalType) and term.parts[0].text != "ROUND"
         if isinstance(part, Arithmetic) and part.operator in "*/" and can_be_exact:
             return Arithmetic(kind, part.operator, part.left, part.right)
         return part if part.type == kind else Rescaled(kind, part)
@@ -525,10 +523,6 @@ def _a(part: Expression) -> str:
 
 def _as(part: Expression, kind: NodeType) -> Expression:
     return part if part.type == kind else Rescaled(kind, part)
-
-
-def _is_decimal(part: Expression) -> bool:
-    return isinstance(part.type, DecimalType)
 
 
 def _path(term: Term) -> str:

@@ -309,16 +309,12 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _seconds(start: int, end: int) -> int:
-    return truncated(end - start, 1_000_000)
-
-
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ABS": abs,
     "LENGTH": len,
     "MAX": max,
     "MIN": min,
-    "SECONDS": _seconds,
+    "SECONDS": lambda start, end: truncated(end - start, 1_000_000),
 }
 _LOOPS: dict[LoopKind, Callable[[Evaluator, ItemLoop, Environment, Iterable[Value]], Value]] = {
     LoopKind.FORALL: Evaluator.forall,
@@ -429,14 +425,15 @@ def _witness(part: Expression, names: Environment) -> dict[str, Any]:
         except ArithmeticTrap:
             pass
         kind = next(
-            (each.type for each in walk(part.body) if _is_named(each, part.name)), TextType()
+            (
+                each.type
+                for each in walk(part.body)
+                if isinstance(each, NamedValue) and each.name == part.name
+            ),
+            TextType(),
         )
         return {part.name: show_value(kind, item)} if not isinstance(over, MapType) else {}
     return {}
-
-
-def _is_named(part: Expression, name: str) -> bool:
-    return isinstance(part, NamedValue) and part.name == name
 
 
 def path_of(part: Expression) -> str:

@@ -31,8 +31,6 @@ def register_of(kind: object) -> str:
 
 
 _LIMIT = 10**DECIMAL_DIGITS
-_STAGE = 10**9
-"""The largest power of ten of 32 bits: with it, a digit of base 2**32 after another is divided."""
 
 _DIVIDE = """\
 define internal i256 @divide(i256 %n, i256 %d) noinline {

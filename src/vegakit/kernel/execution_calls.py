@@ -236,17 +236,9 @@ class ExecutionCalls(Calls):
         return result
 
 
-def _said_by_user(text: str) -> Message:
-    return UserMessage((Text(text),))
-
-
-def _said_by_model(text: str) -> Message:
-    return AssistantMessage((Text(text),))
-
-
 _MESSAGES: Final[dict[MessageRole, Callable[[str], Message]]] = {
-    MessageRole.USER: _said_by_user,
-    MessageRole.ASSISTANT: _said_by_model,
+    MessageRole.USER: lambda text: UserMessage((Text(text),)),
+    MessageRole.ASSISTANT: lambda text: AssistantMessage((Text(text),)),
 }
 
 

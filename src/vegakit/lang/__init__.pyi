@@ -102,7 +102,7 @@ from vegakit.lang.pieces import (
     is_open as is_open,
 )
 from vegakit.lang.python.lowering import lower as lower
-from vegakit.lang.python.printer_program import to_python as to_python, to_vega as to_vega
+from vegakit.lang.python.printer_program import to_python as to_python
 from vegakit.lang.schemas import (
     Problem as Problem,
     answer_of as answer_of,

@@ -80,14 +80,6 @@ def _plain(value: Value, of: Plain, at: str) -> Value:
     return made
 
 
-def _float(value: Value) -> float | None:
-    return float(value) if type(value) in (int, float) else None
-
-
-def _int(value: Value) -> int | None:
-    return whole(int(value)) if type(value) is float and value.is_integer() else None
-
-
 def _from_outside(of: Type) -> Callable[[Value], Value | None]:
     """Return what reads money or times as JSON from outside spells them."""
 
@@ -101,15 +93,11 @@ def _from_outside(of: Type) -> Callable[[Value], Value | None]:
 
 
 _READ: dict[str, Callable[[Value], Value | None]] = {
-    "float": _float,
-    "int": _int,
+    "float": lambda value: float(value) if type(value) in (int, float) else None,
+    "int": lambda value: whole(int(value)) if type(value) is float and value.is_integer() else None,
     "money": _from_outside(MONEY),
     "duration": _from_outside(DURATION),
 }
-
-
-def _optional(value: Value, of: OptionalOf, at: str) -> Value:
-    return None if value is None else fit(value, of.inner, at)
 
 
 def _list(value: Value, of: ListOf, at: str) -> Value:
@@ -170,7 +158,7 @@ def _of_kind(kind: type, name: str) -> Callable[[Value, Any, str], Value]:
 
 _FIT: dict[type, Callable[[Value, Any, str], Value]] = {
     Plain: _plain,
-    OptionalOf: _optional,
+    OptionalOf: lambda value, of, at: None if value is None else fit(value, of.inner, at),
     ListOf: _list,
     MapOf: _map,
     ChoiceOf: _choice,

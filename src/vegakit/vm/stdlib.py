@@ -128,9 +128,7 @@ def work_in(name: str, args: Sequence[Value]) -> int:
         return sum(map(items_in, args)) + sum(map(work_of, args))
     if name in _SPELLING:
         return sum(map(work_of, args))
-    if name in _PARSING:
-        return sum(map(weight_of, args)) >> 2
-    return 0
+    return sum(map(weight_of, args)) >> 2 if name in _PARSING else 0
 
 
 # `list::…`, `map::…`, and what both share.

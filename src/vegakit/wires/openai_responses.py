@@ -14,7 +14,6 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
-    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -49,7 +48,6 @@ from vegakit.wires.wire import (
     ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
-    ModelFeatures,
     Wire,
     failed,
     finished,
@@ -62,14 +60,6 @@ _NAME = "openai"
 _NOTHING: dict[str, Any] = {}
 
 # Out.
-
-
-def _target(_model: str, _stream: bool) -> str:
-    return "/responses"
-
-
-def _effort(_: ModelRequest, effort: Effort, __: ModelFeatures) -> dict[str, Any]:
-    return {"reasoning": {"effort": effort}}
 
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
@@ -563,12 +553,12 @@ _HANDLERS: dict[str, Callable[[_ResponsesReader, _Event, list[ModelChunk]], None
 
 RESPONSES = Wire(
     name=_NAME,
-    target=_target,
+    target=lambda _model, _stream: "/responses",
     headers=(),
     encode=_encode,
     decode=_decode,
     reader=_ResponsesReader,
     failure=failure,
     request_id=REQUEST_ID,
-    effort=_effort,
+    effort=lambda _, effort, __: {"reasoning": {"effort": effort}},
 )

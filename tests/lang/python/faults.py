@@ -7,8 +7,7 @@ from typing import Any
 from vegakit.lang import FLOAT, INT, Type
 from vegakit.lang.check import operators as types_of_operators
 from vegakit.lang.check.context import BodyCheck
-from vegakit.lang.python import checker as demands, lowering as functions, operators
-from vegakit.lang.python.context import expression
+from vegakit.lang.python import checker as demands, lowering as functions
 from vegakit.lang.syntax.tree import Binary, Whole
 from vegakit.vm import stdlib
 from vegakit.vm.operators import cut
@@ -38,7 +37,6 @@ def planted(fault: str) -> Generator[None]:
     rules, shared = dict(demands.RULES), functions.shared_changes
     library = dict(stdlib.PURE)
     check_program, beside = demands.check_program, types_of_operators._as_floats
-    compared = operators._compared
     if fault == "alias":
         functions.shared_changes = lambda *_: {}
     elif fault == "whole":
@@ -46,7 +44,7 @@ def planted(fault: str) -> Generator[None]:
             *args, **said | {"exact": False}
         )
     elif fault == "near":
-        types_of_operators._as_floats, operators._compared = _as_floats, expression
+        types_of_operators._as_floats = _as_floats
     elif fault in _LIBRARY:
         name, wrong = _LIBRARY[fault]
         stdlib.PURE[name] = stdlib.PURE[name]._replace(do=wrong)
@@ -59,7 +57,6 @@ def planted(fault: str) -> Generator[None]:
         demands.RULES.update(rules)
         functions.shared_changes = shared
         demands.check_program, types_of_operators._as_floats = check_program, beside
-        operators._compared = compared
         stdlib.PURE.update(library)
 
 

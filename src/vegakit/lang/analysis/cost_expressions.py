@@ -347,10 +347,6 @@ def _unsized(w: CostWalk, node: Decimal | Duration) -> ValueBound:
     return ValueBound()
 
 
-def _money(w: CostWalk, node: MoneyLit) -> ValueBound:
-    return known(node.nanos)
-
-
 def _text(w: CostWalk, node: Text) -> ValueBound:
     size, least = exactly(0), 0
     texts: list[tuple[str, ...] | None] = []
@@ -373,10 +369,6 @@ def _text(w: CostWalk, node: Text) -> ValueBound:
 def _name(w: CostWalk, node: Name) -> ValueBound:
     found = w.scopes.find(node.name)
     return ValueBound() if found is None else found[1].value
-
-
-def _list(w: CostWalk, node: ListLit) -> ValueBound:
-    return list_of([(evaluate(w, item), w.facts.type(item)) for item in node.items])
 
 
 def _map(w: CostWalk, node: MapLit) -> ValueBound:
@@ -406,7 +398,7 @@ def _build(
     over, kind = evaluate(w, node.over), w.facts.type(node.over)
     with w.apart() as spent, w.scopes.block():
         inner = kind.inner if isinstance(kind, ListOf) else STR
-        item = _item_of(over, kind) or of_type(inner)
+        item = (over.item if isinstance(kind, ListOf) else None) or of_type(inner)
         if w.facts.is_noting and over.size is None and is_text(inner):
             item = as_symbol(f"item@{id(node)}", STR)
         w.scopes.declare(node.name, item, inner)
@@ -426,10 +418,6 @@ def _is_part_of(node: Build) -> bool:
     while isinstance(of, Member):
         of = of.of
     return isinstance(of, Name) and of.name == node.name
-
-
-def _item_of(over: ValueBound, kind: object) -> ValueBound | None:
-    return over.item if isinstance(kind, ListOf) else None
 
 
 def _unary(w: CostWalk, node: Unary) -> ValueBound:
@@ -462,10 +450,6 @@ def _binary(w: CostWalk, node: Binary) -> ValueBound:
             return either(left, right)
         case _:
             return ValueBound()
-
-
-def _member(w: CostWalk, node: Member) -> ValueBound:
-    return evaluate(w, node.of).field(node.name) or ValueBound()
 
 
 def _index(w: CostWalk, node: Index) -> ValueBound:
@@ -566,10 +550,6 @@ def _evaluate_all(w: CostWalk, *nodes: Expr | None) -> None:
             evaluate(w, node)
 
 
-def _await(w: CostWalk, node: Await) -> ValueBound:
-    return evaluate(w, node.of)
-
-
 def _cast(w: CostWalk, node: Cast) -> ValueBound:
     value, kind = evaluate(w, node.of), w.facts.type(node)
     return throughout(value if keeps_values(kind) else without_exact(value), kind)
@@ -579,22 +559,24 @@ _RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {
     Whole: _whole,
     Decimal: _unsized,
     Duration: _unsized,
-    MoneyLit: _money,
+    MoneyLit: lambda _w, node: known(node.nanos),
     Word: _whole,
     Text: _text,
     Name: _name,
-    ListLit: _list,
+    ListLit: lambda w, node: list_of(
+        [(evaluate(w, item), w.facts.type(item)) for item in node.items]
+    ),
     MapLit: _map,
     Build: _build,
     Race: _race,
     Unary: _unary,
     Binary: _binary,
-    Member: _member,
+    Member: lambda w, node: evaluate(w, node.of).field(node.name) or ValueBound(),
     Index: _index,
     Call: _call,
     Ask: _ask,
     Spawn: _spawn,
-    Await: _await,
+    Await: lambda w, node: evaluate(w, node.of),
     Cast: _cast,
 }
 assert _RULES.keys() == {*get_args(Expr)}

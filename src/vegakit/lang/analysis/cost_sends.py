@@ -196,9 +196,7 @@ class SendTerms(Struct, frozen=True):
 
 def part_of(spec: AgentSpec) -> int | None:
     """Return what one send of it holds when nothing else is said there."""
-    if spec.period or spec.on_exceed in _LOOSE:
-        return None
-    return spec.budget
+    return None if spec.period or spec.on_exceed in _LOOSE else spec.budget
 
 
 def cost_of(

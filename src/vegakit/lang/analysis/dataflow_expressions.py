@@ -184,36 +184,12 @@ def _constant(w: DataflowWalk, node: Whole | Decimal | MoneyLit | Duration | Wor
     return NO_DEPENDENCIES
 
 
-def _name(w: DataflowWalk, node: Name) -> Provenance:
-    return w.scopes.find(node.name).read_from(node.name)
-
-
-def _text(w: DataflowWalk, node: Text) -> Provenance:
-    return _made_of(w, *(part for part in node.parts if not isinstance(part, str)))
-
-
 def _made_of(w: DataflowWalk, *nodes: Expr | None) -> Provenance:
     return both(*evaluate_all(w, *nodes))
 
 
-def _list(w: DataflowWalk, node: ListLit) -> Provenance:
-    return _made_of(w, *node.items)
-
-
 def _map(w: DataflowWalk, node: MapLit) -> Provenance:
     return _made_of(w, *(each for pair in node.pairs for each in (pair.key, pair.value)))
-
-
-def _unary(w: DataflowWalk, node: Unary) -> Provenance:
-    return _made_of(w, node.of)
-
-
-def _member(w: DataflowWalk, node: Member) -> Provenance:
-    return _made_of(w, node.of)
-
-
-def _index(w: DataflowWalk, node: Index) -> Provenance:
-    return _made_of(w, node.of, node.index)
 
 
 def _cast(w: DataflowWalk, node: Cast) -> Provenance:
@@ -388,27 +364,23 @@ def _spawn(w: DataflowWalk, node: Spawn) -> Provenance:
     return Provenance(needing(number).needs, handles=frozenset({number}))
 
 
-def _call(w: DataflowWalk, node: Call) -> Provenance:
-    return call(w, node, evaluate_all(w, *node.args))
-
-
 _RULES: dict[type[Node], Callable[[DataflowWalk, Any], Provenance]] = {
     Whole: _constant,
     Decimal: _constant,
     MoneyLit: _constant,
     Duration: _constant,
     Word: _constant,
-    Text: _text,
-    Name: _name,
-    ListLit: _list,
+    Text: lambda w, node: _made_of(w, *(part for part in node.parts if not isinstance(part, str))),
+    Name: lambda w, node: w.scopes.find(node.name).read_from(node.name),
+    ListLit: lambda w, node: _made_of(w, *node.items),
     MapLit: _map,
     Build: _build,
     Race: _race,
-    Unary: _unary,
+    Unary: lambda w, node: _made_of(w, node.of),
     Binary: _binary,
-    Member: _member,
-    Index: _index,
-    Call: _call,
+    Member: lambda w, node: _made_of(w, node.of),
+    Index: lambda w, node: _made_of(w, node.of, node.index),
+    Call: lambda w, node: call(w, node, evaluate_all(w, *node.args)),
     Ask: _ask,
     Spawn: _spawn,
     Await: _await,

@@ -110,9 +110,7 @@ class SpeculationRules:
         op, *operands = self._module.functions[function].code[at]
         if op in _MAY_FAIL and self.asks_on_failure(function, at):
             return True
-        if op == Op.CALL:
-            return int(operands[1]) in self.bars
-        return self._bars(op, operands)
+        return int(operands[1]) in self.bars if op == Op.CALL else self._bars(op, operands)
 
     def is_guard(self, op: int, operands: Sequence[Any]) -> bool:
         """Return whether an instruction refuses every text but one, as `as "yes"` does."""

@@ -217,7 +217,9 @@ def _by_name(body: BodyCheck, node: Call, callee: Name) -> Type:
             f"`{callee.name}` is a variable here, it cannot be called",
             "give the variable another name" if hides else "",
         )
-    declared = _own_tool(body, callee.name) or body.names.find(callee.name)
+    declared = body.names.nested.get(body.agent, {}).get(callee.name) or body.names.find(
+        callee.name
+    )
     if declared is not None:
         return _declared(body, node, callee, declared)
     if callee.name in LIBRARY:
@@ -226,10 +228,6 @@ def _by_name(body: BodyCheck, node: Call, callee: Name) -> Type:
         return _python(body, node, callee.name)
     _unknown(body, node, callee)
     return _arguments_only(body, node)
-
-
-def _own_tool(body: BodyCheck, name: str) -> RoutineSymbol | None:
-    return body.names.nested.get(body.agent, {}).get(name)
 
 
 def _declared(body: BodyCheck, node: Call, callee: Name, declared: Symbol) -> Type:

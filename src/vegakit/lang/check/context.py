@@ -527,9 +527,7 @@ def infer(body: BodyCheck, node: Expr, expected: Type | None = None) -> Type:
     count_steps(2)
     kind = body.type_variables.seen(EXPRESSIONS[type(node)](body, node, expected))
     body.program.types[id(node)] = kind
-    if is_text(kind) and not wants_length(body, expected):
-        return STR
-    return kind
+    return STR if is_text(kind) and not wants_length(body, expected) else kind
 
 
 def wants_length(body: BodyCheck, expected: Type | None) -> bool:

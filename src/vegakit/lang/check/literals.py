@@ -89,10 +89,6 @@ def _money(body: BodyCheck, node: MoneyLit, _want: Type | None) -> Type:
     return MONEY
 
 
-def _word(_body: BodyCheck, node: Word, _want: Type | None) -> Type:
-    return NULL if node.value is None else BOOL
-
-
 def _text(body: BodyCheck, node: Text, expected: Type | None) -> Type:
     before = ""
     for part in node.parts:
@@ -368,7 +364,7 @@ LITERALS: dict[type, Rule] = {
     Decimal: lambda _body, _node, _want: FLOAT,
     Duration: lambda _body, _node, _want: DURATION,
     MoneyLit: _money,
-    Word: _word,
+    Word: lambda _body, node, _want: NULL if node.value is None else BOOL,
     Text: _text,
     ListLit: _list,
     MapLit: _map,

@@ -479,7 +479,7 @@ def check_budgets(program: ProgramCheck, names: Names, body: object, budget: Nod
             inner = _around_body(node, around) if name == "body" else around
             due.append((getattr(node, name), inner, is_sure))
     for part, node, around, is_once in too_much:
-        is_first = is_once and not _spends_before(spends, node, around)
+        is_first = is_once and not any(of is around and each.end <= node.at for each, of in spends)
         _warn_of_one(program, names, part, around, is_first=is_first)
     for held in by_budget.values():
         _warn_of_wallets(program, names, held)
@@ -510,10 +510,6 @@ def _spending(names: Names, node: Node, around: MoneyLit | None) -> list[tuple[N
     else:
         spends = isinstance(node, Ask | Session | Spawn)
     return [(node, around)] if spends and around is not None else []
-
-
-def _spends_before(spends: list[tuple[Node, MoneyLit]], node: Node, around: MoneyLit) -> bool:
-    return any(of is around and each.end <= node.at for each, of in spends)
 
 
 def _part(program: ProgramCheck, names: Names, node: Node) -> _Part | None:

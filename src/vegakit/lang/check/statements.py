@@ -259,17 +259,13 @@ def _if(body: BodyCheck, node: If) -> bool:
     return bool(ends)
 
 
-def _bare(body: BodyCheck, node: Block) -> bool:
-    return check_block(body, node)
-
-
 PLAIN_STATEMENTS: dict[type, StatementRule] = {
     Let: _let,
     Assign: _assign,
     ExprStmt: _expression,
     Return: _return,
     If: _if,
-    Block: _bare,
+    Block: check_block,
 }
 
 

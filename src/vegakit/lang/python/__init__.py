@@ -1,7 +1,7 @@
 """Programs written in Python: a stated subset, lowered to the same tree (pure).
 
     text ── ast ── tree ── checked ── demands         lower, check_python
-                                tree ── text           to_python, to_vega
+                                tree ── text           to_python
 
 Where Python means something else than Vega, the line is refused with what to write instead; so a
 program that is let through does what Python would do.
@@ -9,12 +9,11 @@ program that is let through does what Python would do.
 
 from vegakit.lang.python.checker import check_python
 from vegakit.lang.python.lowering import Lowered, lower
-from vegakit.lang.python.printer_program import to_python, to_vega
+from vegakit.lang.python.printer_program import to_python
 
 __all__ = [
     "Lowered",
     "check_python",
     "lower",
     "to_python",
-    "to_vega",
 ]

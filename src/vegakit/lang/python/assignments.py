@@ -48,17 +48,13 @@ def empty_declaration(
 ) -> tree.Stmt | None:
     """Return a declaration with a value that nobody reads, or None where the type has none."""
     first, at = _empty_value(kind, node, body), body.span(node).at
-    if first is None and not _is_record(body, kind):
+    if first is None and not (isinstance(kind, tree.NamedType) and kind.name in body.file.records):
         return None
     check_variable_name(body, node, name)
     body.declare(name, kind)
     if first is None:
         return tree.Let(at, at, name, tree.OptionalType(at, at, kind), tree.Word(at, at, None))
     return tree.Let(at, at, name, _plain_kind(kind), first)
-
-
-def _is_record(body: FunctionContext, kind: tree.TypeExpr) -> bool:
-    return isinstance(kind, tree.NamedType) and kind.name in body.file.records
 
 
 def _is_parallel(body: FunctionContext, node: ast.stmt) -> bool:

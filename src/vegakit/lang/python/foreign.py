@@ -21,7 +21,11 @@ from vegakit.lang.python.context import (
 def report_missing_imports(file: PythonFile, module: ast.Module) -> None:
     """Report each name of ours that is used and not imported, once, and go on as if it were."""
     given = {one.arg for one in ast.walk(module) if isinstance(one, ast.arg)}
-    given |= {one.id for one in ast.walk(module) if isinstance(one, ast.Name) and not _is_read(one)}
+    given |= {
+        one.id
+        for one in ast.walk(module)
+        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)
+    }
     given |= {
         one.name
         for one in ast.walk(module)
@@ -41,10 +45,6 @@ def report_missing_imports(file: PythonFile, module: ast.Module) -> None:
             importing(file, name),
         )
         file.imported[name] = f"{origin}.{name}"
-
-
-def _is_read(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
 
 
 def unpack_module(file: PythonFile, module: ast.Module) -> None:

@@ -183,22 +183,8 @@ def _compare(body: FunctionContext, node: ast.Compare) -> tree.Expr:
         whole = items_in(body, other) if is_made_list(other) else expression(body, other)
         inner = tree.Binary(at, end, "in", expression(body, node.left), whole)
         return inner if isinstance(op, ast.In) else tree.Unary(at, end, "not", inner)
-    left, right = _compared(body, node.left), _compared(body, other)
+    left, right = expression(body, node.left), expression(body, other)
     return tree.Binary(at, end, COMPARES[type(op)], left, right)
-
-
-def _compared(body: FunctionContext, node: ast.expr) -> tree.Expr:
-    """An int that no float is equal to says that it is one, so that it also is where the program
-    is printed as Vega: there a whole number beside a float is a float."""
-    made = expression(body, node)
-    number = made.of if isinstance(made, tree.Unary) else made
-    if isinstance(number, tree.Whole) and number.value > _EXACT:
-        return library(body, node, "int", made)
-    return made
-
-
-_EXACT = 2**53
-"""Up to here every int is a float too."""
 
 
 def _unchained(node: ast.Compare, terms: list[ast.expr]) -> ast.expr:

@@ -9,6 +9,7 @@ from vegakit.lang.check.symbols import CalleeKind
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.python.printer_expressions import (
     POSTFIX,
+    Fragment,
     PythonPrinter,
     annotation,
     as_text,
@@ -19,7 +20,6 @@ from vegakit.lang.python.printer_expressions import (
 from vegakit.lang.python.settings import BLOCKS
 from vegakit.lang.python.subset import FUNCTIONS, METHODS
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.printer import Fragment, narrowing
 from vegakit.lang.types import DURATION, FILE, INT, MONEY, STR, ChoiceOf, FutureOf, ListOf, is_text
 
 # Settings of agents, sessions and supervisors as arguments.
@@ -172,16 +172,14 @@ def _ask(p: PythonPrinter, node: tree.Ask) -> Fragment:
 def _message(p: PythonPrinter, node: tree.Expr) -> str:
     kind = p.type(node)
     if kind == FILE or (
-        isinstance(kind, ListOf) and isinstance(node, tree.ListLit) and _has_file(p, node)
+        isinstance(kind, ListOf)
+        and isinstance(node, tree.ListLit)
+        and any(p.type(item) == FILE for item in node.items)
     ):
         return p.put(node)
     if isinstance(node, tree.Name) and p.reason(node.name) is not None:
         return p.put(node)
     return as_text(p, node)
-
-
-def _has_file(p: PythonPrinter, node: tree.ListLit) -> bool:
-    return any(p.type(item) == FILE for item in node.items)
 
 
 def _spawn(p: PythonPrinter, node: tree.Spawn) -> Fragment:
@@ -208,10 +206,6 @@ def _race(p: PythonPrinter, node: tree.Race) -> Fragment:
     return f"{p.uses('race')}({given})", POSTFIX
 
 
-def _await(p: PythonPrinter, node: tree.Await) -> Fragment:
-    return f"{p.put(node.of, POSTFIX)}.result()", POSTFIX
-
-
 def _cast(p: PythonPrinter, node: tree.Cast) -> Fragment:
     return f"{p.uses('vega')}.cast({p.put(node.of)}, {annotation(p, node.to)})", POSTFIX
 
@@ -221,7 +215,7 @@ CALLS: dict[type, Callable[[PythonPrinter, Any], Fragment]] = {
     tree.Ask: _ask,
     tree.Spawn: _spawn,
     tree.Race: _race,
-    tree.Await: _await,
+    tree.Await: lambda p, node: (f"{p.put(node.of, POSTFIX)}.result()", POSTFIX),
     tree.Cast: _cast,
 }
 
@@ -304,9 +298,10 @@ def grants_of(
         if grants.capabilities is not None:
             names = ", ".join(quoted(one.name) for one in grants.capabilities)
             given.append(f"{word}=[{names}]")
-        for name, texts in narrowing(grants):
+        narrowing = (grants.paths, grants.commands, grants.hosts)
+        for name, texts in zip(("paths", "commands", "hosts"), narrowing, strict=True):
             if texts is not None:
-                given.append(f"{name}=[{p.put_all(texts)}]")
+                given.append(f"allowed_{name}=[{p.put_all(texts)}]")
     if budget is not None:
         given.append(f"budget={put_amount(p, budget)}")
     return ", ".join(given)

@@ -3,9 +3,9 @@
 import ast
 import json
 import keyword
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar, Self, TypeAlias
 
 from vegakit.lang import types
 from vegakit.lang.check.symbols import Checked, NameKind, Unit
@@ -17,9 +17,8 @@ from vegakit.lang.python.types import VEGA_TYPES
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.formatter import atoms_of, landmarks_of
 from vegakit.lang.syntax.lexer import duration_text, money_text, tokenize
-from vegakit.lang.syntax.printer import Comments, Fragment, TreePrinter, put_list, put_map
 
-# What the printers share: the checked program, the lines made so far, names that are taken.
+# What the printers share: comments, the checked program, the lines made so far, taken names.
 
 
 _TAKEN = frozenset(
@@ -28,8 +27,33 @@ _TAKEN = frozenset(
 )
 
 
+Fragment: TypeAlias = tuple[str, int]
+"""The text of an expression and how tightly its outermost operator binds."""
+
+
+class Comments:
+    """Comments of a source in their order, as the lines they become. Each is handed out once, when
+    the printer comes by its place."""
+
+    def __init__(self, text: str, found: Iterable[tuple[int, list[str]]]) -> None:
+        self.text = text
+        self.waiting = list(found)
+
+    def before(self, at: int) -> list[str]:
+        """Return those above this place."""
+        made: list[str] = []
+        while self.waiting and self.waiting[0][0] < at:
+            made += self.waiting.pop(0)[1]
+        return made
+
+    def line_end(self, at: int) -> int:
+        """Return where the line of an offset ends."""
+        end = self.text.find("\n", at)
+        return len(self.text) if end < 0 else end
+
+
 class NotExpressibleError(Exception):
-    """A node has no form in the other language."""
+    """A node has no form in Python."""
 
     def __init__(self, node: tree.Node, what: str, help: str = "") -> None:  # noqa: A002
         super().__init__(what)
@@ -37,7 +61,7 @@ class NotExpressibleError(Exception):
 
     def diagnostic(self, file: str) -> Diagnostic:
         """Return the error as a diagnostic of its file."""
-        message = f"this cannot be written in the other language: {self.what}"
+        message = f"this cannot be written in Python: {self.what}"
         return Diagnostic("no-form", message, file, self.node.at, self.node.end, self.help)
 
 
@@ -49,18 +73,62 @@ class PrinterScope:
         self.reasons: dict[str, bool] = {}
 
 
-class PythonPrinter(TreePrinter):
-    """`natural` are variables that are never below zero, `shared` the lines of this function where
-    a list may not be changed in place: both are read off a first try."""
+class PythonPrinter:
+    """Lines printed so far. `natural` are variables that are never below zero, `shared` the lines
+    of this function where a list may not be changed in place: both are read off a first try."""
+
+    expressions: ClassVar[dict[type, Callable[[Any, Any], Fragment]]]
+    statements: ClassVar[dict[type, Callable[[Any, Any], None]]]
 
     def __init__(self, checked: Checked) -> None:
         self.checked = checked
         self.unit = checked.units[checked.main]
-        super().__init__(Comments(self.unit.text, _comments(self.unit)))
+        self.comments = Comments(self.unit.text, _comments(self.unit))
+        self.lines: list[str] = []
+        self.level = 0
         self.imports: dict[str, set[str]] = {}
         self.scopes: list[PrinterScope] = []
         self.natural: set[str] = set()
         self.shared: set[int] = set()
+
+    def put(self, node: tree.Expr, level: int = 0) -> str:
+        """Return an expression, in parentheses where what is around it binds tighter."""
+        text, own = self.expressions[type(node)](self, node)
+        return f"({text})" if own < level else text
+
+    def put_all(self, nodes: Iterable[tree.Expr]) -> str:
+        """Return expressions with commas between them."""
+        return ", ".join(self.put(node) for node in nodes)
+
+    def line(self, text: str) -> None:
+        """Print a line at the current indentation."""
+        self.lines.append(f"{'    ' * self.level}{text}" if text else "")
+
+    def lines_before(self, at: int) -> None:
+        """Print the comments above this place."""
+        for comment in self.comments.before(at):
+            self.line(comment)
+
+    def say(self, text: str, end: int) -> None:
+        """Print one line. A comment inside what ends at `end`, or behind it, goes behind the
+        line."""
+        first, *rest = self.comments.before(self.comments.line_end(end)) or [""]
+        self.line(f"{text}  {first}" if first else text)
+        for comment in rest:
+            self.line(comment)
+
+    def body(self, statements: tuple[tree.Stmt, ...]) -> None:
+        """Print statements, each below the comments above it."""
+        for node in statements:
+            self.lines_before(node.at)
+            self.statements[type(node)](self, node)
+
+    @contextmanager
+    def indented(self) -> Generator[Self]:
+        """Indent the lines that are printed inside."""
+        self.level += 1
+        yield self
+        self.level -= 1
 
     def type(self, node: tree.Node) -> types.Type | None:
         """Return the type that the checker gave a node."""
@@ -252,6 +320,11 @@ def as_text(p: PythonPrinter, node: tree.Expr) -> str:
     return f"{p.uses('vega')}.text({p.put(node)})"
 
 
+def _map(p: PythonPrinter, node: tree.MapLit) -> Fragment:
+    pairs = (f"{p.put(pair.key)}: {p.put(pair.value)}" for pair in node.pairs)
+    return f"{{{', '.join(pairs)}}}", _ATOM
+
+
 def _build(p: PythonPrinter, node: tree.Build) -> Fragment:
     walked = over(p, node.over)
     with p.scope():
@@ -349,10 +422,6 @@ def _name(p: PythonPrinter, node: tree.Name) -> Fragment:
     return (f"str({name})" if same else f"{p.uses('vega')}.reason({name})"), POSTFIX
 
 
-def _member(p: PythonPrinter, node: tree.Member) -> Fragment:
-    return f"{p.put(node.of, POSTFIX)}.{p.fit(node.name, node)}", POSTFIX
-
-
 def _index(p: PythonPrinter, node: tree.Index) -> Fragment:
     of, at = p.put(node.of, POSTFIX), p.put(node.index)
     if isinstance(p.type(node.of), types.MapOf) or _is_natural(p, at) or at == f"len({of}) - 1":
@@ -368,11 +437,11 @@ EXPRESSIONS: dict[type, Callable[[Any, Any], Fragment]] = {
     tree.Word: _plain,
     tree.Text: _text,
     tree.Name: _name,
-    tree.ListLit: put_list,
-    tree.MapLit: put_map,
+    tree.ListLit: lambda p, node: (f"[{p.put_all(node.items)}]", _ATOM),
+    tree.MapLit: _map,
     tree.Build: _build,
     tree.Unary: _unary,
     tree.Binary: _binary,
-    tree.Member: _member,
+    tree.Member: lambda p, node: (f"{p.put(node.of, POSTFIX)}.{p.fit(node.name, node)}", POSTFIX),
     tree.Index: _index,
 }

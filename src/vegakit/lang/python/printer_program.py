@@ -1,10 +1,7 @@
-"""A program in its other spelling: statements and the whole program as Python, and one of Python as
-Vega (pure).
-"""
+"""The Python printer: statements and the whole program (pure)."""
 
 import ast
-import tokenize
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -13,12 +10,11 @@ from vegakit.lang.diagnostics import Diagnostic
 from vegakit.lang.library import BUILTIN_ERRORS, VEGA_ERRORS
 from vegakit.lang.python.aliasing import shared_changes
 from vegakit.lang.python.analysis import natural_names
-from vegakit.lang.python.context import SourceMap
-from vegakit.lang.python.lowering import lower
 from vegakit.lang.python.printer_calls import CALLS, agent, grants_of, record, settings, supervisor
 from vegakit.lang.python.printer_expressions import (
     EXPRESSIONS,
     POSTFIX,
+    Fragment,
     NotExpressibleError,
     PythonPrinter,
     annotation,
@@ -27,7 +23,6 @@ from vegakit.lang.python.printer_expressions import (
     quoted,
 )
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.printer import Comments, Fragment, print_source
 from vegakit.lang.types import FLOAT, INT, ListOf, MapOf, is_text
 
 # Statements as Python.
@@ -81,6 +76,8 @@ def _assign(p: PythonPrinter, node: tree.Assign) -> None:
             text = f"{p.named(name)} {op}= {p.put(right)}"
         case tree.Assign(target=tree.Name(name=name)):
             text = f"{p.named(name)} = {p.put(node.value)}"
+        case tree.Assign(target=tree.Index(of=of, index=at)):
+            text = f"{p.put(of, POSTFIX)}[{p.put(at)}] = {p.put(node.value)}"
         case _:
             text = f"{p.put(node.target)} = {p.put(node.value)}"
     p.say(text, node.end)
@@ -382,30 +379,3 @@ def _learned(lines: list[str], begins: int) -> tuple[set[str], set[int]]:
         if isinstance(node, ast.stmt) and id(node) in shared
     }
     return natural_names(function), marked
-
-
-# A program in Python as Vega: the same tree in its other spelling.
-
-
-def to_vega(text: str, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
-    """Return the text, or why there is none."""
-    lowered = lower(text, file)
-    if lowered.diagnostics:
-        return "", lowered.diagnostics
-    if lowered.tools:
-        name = next(iter(lowered.tools))
-        what = f"`{name}` is a function of Python"
-        remedy = f'pass it in: load("x.vega", tools=[{name}])'
-        return "", (NotExpressibleError(lowered.source, what, remedy).diagnostic(file),)
-    return print_source(lowered.source, Comments(text, _comments(text))), ()
-
-
-def _comments(text: str) -> Iterator[tuple[int, list[str]]]:
-    source_map = SourceMap(text)
-    lines = text.split("\n")
-    readline = iter(text.splitlines(keepends=True)).__next__
-    for token in tokenize.generate_tokens(readline):
-        if token.type == tokenize.COMMENT:
-            line, column = token.start
-            at = source_map.at(line, len(lines[line - 1][:column].encode()))
-            yield at, [f"//{token.string[1:]}"]

@@ -137,7 +137,9 @@ def race(body: FunctionContext, node: ast.Call) -> tree.Expr:
     if said or not node.args:
         body.refuse("python-call", node, "`race` is not written so", _RACE)
     match node.args:
-        case [ast.List() | ast.ListComp() | ast.Name() as of] if _is_list(body, of):
+        case [ast.List() | ast.ListComp() | ast.Name() as of] if isinstance(
+            kind_of(body, of), tree.ListType
+        ):
             _refuse_list(body, of)
         case _:
             pass
@@ -158,10 +160,6 @@ def race(body: FunctionContext, node: ast.Call) -> tree.Expr:
     where = expression(body, good.body)
     body.scopes.pop()
     return tree.Race(*span, name, listed, where)
-
-
-def _is_list(body: FunctionContext, of: ast.expr) -> bool:
-    return isinstance(kind_of(body, of), tree.ListType)
 
 
 def _refuse_list(body: FunctionContext, of: ast.expr) -> NoReturn:

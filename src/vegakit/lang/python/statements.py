@@ -209,18 +209,6 @@ def _return(body: FunctionContext, node: ast.Return) -> list[tree.Stmt]:
     return [tree.Return(*span, expression(body, value))]
 
 
-def _break(body: FunctionContext, node: ast.Break) -> list[tree.Stmt]:
-    return [tree.Break(*body.span(node))]
-
-
-def _continue(body: FunctionContext, node: ast.Continue) -> list[tree.Stmt]:
-    return [tree.Continue(*body.span(node))]
-
-
-def _pass(_body: FunctionContext, _node: ast.Pass) -> list[tree.Stmt]:
-    return []
-
-
 # Branches and loops
 
 
@@ -318,9 +306,9 @@ PLAIN_STATEMENTS: dict[type, Rule] = {
     ast.AugAssign: augmented_assignment,
     ast.Expr: _alone,
     ast.Return: _return,
-    ast.Break: _break,
-    ast.Continue: _continue,
-    ast.Pass: _pass,
+    ast.Break: lambda body, node: [tree.Break(*body.span(node))],
+    ast.Continue: lambda body, node: [tree.Continue(*body.span(node))],
+    ast.Pass: lambda _body, _node: [],
     ast.If: _if,
     ast.While: _while,
     ast.For: _for,

@@ -94,7 +94,8 @@ def _mark_settings(node: tree.Node, marks: Landmarks) -> None:
 def atoms_of(text: str, tokens: Tokens, marks: Landmarks) -> list[Atom]:
     """Return the tokens and comments of a file in order."""
     spans = sorted(
-        [*_token_spans(tokens, marks), *(("", *span) for span in tokens.comments)], key=_at
+        [*_token_spans(tokens, marks), *(("", *span) for span in tokens.comments)],
+        key=lambda span: span[1],
     )
     atoms: list[Atom] = []
     last = 0
@@ -106,10 +107,6 @@ def atoms_of(text: str, tokens: Tokens, marks: Landmarks) -> list[Atom]:
         atoms.append(Atom(kind or comment, written.rstrip(), at, end, text.count("\n", last, at)))
         last = end
     return atoms
-
-
-def _at(span: tuple[str, int, int]) -> int:
-    return span[1]
 
 
 def _token_spans(tokens: Tokens, marks: Landmarks) -> Iterator[tuple[str, int, int]]:

@@ -294,9 +294,7 @@ class SettingParser(TypeParser):
             self.i = i + 1
             value = self.atom(self.kinds[i + 1], i + 1)
             return tree.Unary(self.starts[i], self.ends[self.i - 1], "-", value)
-        if kind in _SIMPLE:
-            return self.atom(kind, i)
-        return self.no_setting_value(name)
+        return self.atom(kind, i) if kind in _SIMPLE else self.no_setting_value(name)
 
     def no_value_here(self, known: Sequence[str]) -> bool:
         """The word on the next line is the next setting: this one was left without a value."""
