@@ -113,7 +113,7 @@ class CompactionPlan(Struct, frozen=True):
         lines[0] += f" ({calls})." if calls else "."
         for name, paths in self.paths.items():
             more = [f"and {len(paths) - _MOST_PATHS} more"] if len(paths) > _MOST_PATHS else []
-            shown = [_one_line(path) for path in paths[:_MOST_PATHS]]
+            shown = [re.sub(r"\s+", " ", path)[:_LONGEST_PATH] for path in paths[:_MOST_PATHS]]
             lines.append(f"Paths given to {name}: {', '.join([*shown, *more])}.")
         return "\n".join(
             [*lines, "What was read of them is no longer seen; read it again if needed."]
@@ -213,7 +213,3 @@ def _paths_of(call: ToolCall, pattern: str | None) -> Iterator[str]:
 def _said_by_user(message: Message) -> str:
     parts = message.parts if isinstance(message, UserMessage) else ()
     return "\n".join(_words(part) for part in parts)
-
-
-def _one_line(path: str) -> str:
-    return re.sub(r"\s+", " ", path)[:_LONGEST_PATH]

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from vegakit.errors import UserError
-from vegakit.ids import Digest, InterruptId, Pid, parse_pid
+from vegakit.ids import Digest, InterruptId, parse_pid
 from vegakit.policy import (
     Approved,
     Declined,
@@ -70,7 +70,7 @@ def question_of(interrupt: Interrupt, *, permits: bool) -> Question:
     return Question(
         short_id(ask.id),
         ask.kind,
-        _process_of(ask.owner),
+        parse_pid(ask.owner)[1],
         ask.text,
         interrupt.opened_ms,
         interrupt.expires_ms,
@@ -136,7 +136,3 @@ _REFUSALS: Final[Mapping[InterruptRefusal, str]] = {
 def refusal_text(refusal: InterruptRefusal) -> str:
     """Return why an answer was refused and what to do, for people."""
     return _REFUSALS.get(refusal, refusal.value.replace("_", " "))
-
-
-def _process_of(owner: Pid) -> str:
-    return parse_pid(owner)[1]

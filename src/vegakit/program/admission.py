@@ -314,7 +314,7 @@ def _checked(source: str, name: str, grant: ProgramGrant) -> AdmittedProgram | R
     checked, found = check_program(
         source,
         name,
-        _no_files,
+        lambda _: None,
         tools=grant.tools,
         types=grant.types,
         agents=tuple(grant.agents.values()),
@@ -352,10 +352,6 @@ def over_remaining_budget(accepted: AdmittedProgram, room: Money | None) -> Refu
     if room is None or accepted.cost <= room:
         return None
     return over_remaining(accepted.quoted, room)
-
-
-def _no_files(name: str) -> None:
-    return None
 
 
 def _known(grant: ProgramGrant) -> frozenset[str]:

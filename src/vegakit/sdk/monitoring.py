@@ -76,7 +76,9 @@ def runtime_metrics(runtime: ObservedRuntime, program: Program | None) -> str:
 
 
 def _gauges(rt: ObservedRuntime, label: Callable[[str, str], str]) -> Iterator[Metric]:
-    yield Metric("vega_info", "gauge", "The version of Vega.", [_one(1, version=_version())])
+    yield Metric(
+        "vega_info", "gauge", "The version of Vega.", [_one(1, version=version("vegakit"))]
+    )
     gate: Gate | None = getattr(rt, "gate", None)  # there is none before the runtime is entered
     rows = [(label("model", one.name), one) for one in rt.model_registry.limiters()]
     for name, says, attribute in (
@@ -117,10 +119,6 @@ def _processes(program: Program | None) -> Iterator[Metric]:
 
 def _one(value: int | str, **labels: str) -> MetricSample:
     return "", labels, value
-
-
-def _version() -> str:
-    return version("vegakit")
 
 
 # A listener for one page. HTTP is spoken by hand: one request is read, one answer is written, and

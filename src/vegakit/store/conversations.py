@@ -59,7 +59,10 @@ def check_turn(owner: str, key: str | None = None) -> None:
 def lines_of(owner: str, messages: Iterable[Message]) -> list[MemoryLine]:
     """Return the messages of a turn as they are stored."""
     try:
-        return [MemoryLine(_said(message), _spaced(_words(_text(message)))) for message in messages]
+        return [
+            MemoryLine(to_json(Conversation((message,))).decode(), _spaced(_words(_text(message))))
+            for message in messages
+        ]
     except (TypeError, UnicodeError) as error:
         raise InvalidRecordError(
             f"a turn of {owner!r} cannot be written as JSON: {error}; nothing of it was kept; "
@@ -93,10 +96,6 @@ def whole_turns(latest: Sequence[tuple[int, str]], limit: int) -> list[Message]:
     one more than the limit if there is one."""
     cut = {turn for turn, _ in latest[limit:]}
     return [message_of(said) for turn, said in reversed(latest[:limit]) if turn not in cut]
-
-
-def _said(message: Message) -> str:
-    return to_json(Conversation((message,))).decode()
 
 
 def _text(message: Message) -> str:

@@ -39,10 +39,6 @@ T = TypeVar("T")
 _NOTHING = LockSet()
 
 
-def _same_handle(handle: LedgerRows) -> LedgerRows:
-    return handle
-
-
 class SqlLedger:
     """Implements `ports.Ledger` on a thread."""
 
@@ -51,7 +47,7 @@ class SqlLedger:
     def __init__(
         self,
         thread: StoreThread[Any],
-        rows_at: Callable[[Any], LedgerRows] = _same_handle,
+        rows_at: Callable[[Any], LedgerRows] = lambda handle: handle,
         *,
         owns_thread: bool = True,
     ) -> None:

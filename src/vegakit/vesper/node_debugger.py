@@ -226,14 +226,10 @@ def _transition(_: WatchedRun, moment: Moment) -> str:
     return f"{given['state']}.{given['field']} {given['before']} -> {given['after']}"
 
 
-def _never(_: WatchedRun, moment: Moment) -> str:
-    return ""
-
-
 _NAMED: dict[str, StopWhen] = {
     "contract_violation": _violation,
     "state_transition": _transition,
-    DIVERGENCE: _never,  # the debugger compares, since one run cannot
+    DIVERGENCE: lambda _, _moment: "",  # the debugger compares, since one run cannot
 }
 
 

@@ -218,10 +218,6 @@ def _told_inputs(inputs: CallInputs) -> str:
     return only if isinstance(only, str) else ", ".join([*map(repr, inputs.args), *named])
 
 
-def _shortened(text: str) -> str:
-    return _REDACTOR.redact(text)[:_LONGEST_KEPT]
-
-
 class ComparisonFlights:
     """The comparisons that are in flight while callers go on, and room for them."""
 
@@ -309,7 +305,10 @@ class ShadowRuns:
 
     async def keep(self, call: ComparedCall, *came: PathAnswer | Exception | None) -> None:
         """Keep what reference and candidate said, for people."""
-        inputs, one, two = map(_shortened, (_told_inputs(call.inputs), *map(_told, came)))
+        inputs, one, two = (
+            _REDACTOR.redact(text)[:_LONGEST_KEPT]
+            for text in (_told_inputs(call.inputs), *map(_told, came))
+        )
         await call.evidence.keep_difference(inputs, one, two)
 
     async def is_same(

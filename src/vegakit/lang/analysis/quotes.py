@@ -473,7 +473,7 @@ def tightenings(checked: Checked, line: QuotedLine, typical: int | None) -> Iter
         return
     nodes = [*below(unit.source)]
     for ask in nodes:
-        if not isinstance(ask, Ask) or _line_of(unit, ask) != line.line:
+        if not isinstance(ask, Ask) or bisect_left(unit.line_ends, ask.at) + 1 != line.line:
             continue
         yield from _sized(checked, unit, nodes, ask, line)
         yield from _cut(checked, unit, ask, line)
@@ -490,10 +490,6 @@ def tightenings(checked: Checked, line: QuotedLine, typical: int | None) -> Iter
                 amples = [usual]
             for ample in amples:
                 yield Edit(ask.end, ask.end, f" budget {money_text(_rounded_up(ample))}")
-
-
-def _line_of(unit: Unit, node: Node) -> int:
-    return bisect_left(unit.line_ends, node.at) + 1
 
 
 def _parts(ask: Ask) -> tuple[str | Expr, ...]:

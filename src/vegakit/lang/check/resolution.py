@@ -302,7 +302,7 @@ def _take_names(program: ProgramCheck, names: Names) -> None:
     for decl in names.unit.source.decls:
         if _is_taken(program, decl, taken):
             continue
-        taken[decl.name] = _what(decl)
+        taken[decl.name] = _WORDS[type(decl)]
         if isinstance(decl, TypeDecl):
             names.pending[decl.name] = decl
         elif isinstance(decl, UseFile):
@@ -351,10 +351,6 @@ _WORDS: dict[type, str] = {
     UseFile: "a file",
     UseNode: "a node",
 }
-
-
-def _what(decl: Decl) -> str:
-    return _WORDS[type(decl)]
 
 
 def _is_taken(program: ProgramCheck, decl: Decl, taken: dict[str, str]) -> bool:

@@ -553,7 +553,7 @@ class UndoStore:
     def _add_turn(self, kind: str, label: str, state: str, facts: dict[str, Any]) -> int:
         shown = label.encode("utf-8", "replace").decode()
         noted = json.dumps({"root": self._root_mark, **facts})
-        row = (kind, shown, _now_ms(), state, noted)
+        row = (kind, shown, time.time_ns() // 1_000_000, state, noted)
         sql = "insert into turn(kind, label, at_ms, state, facts) values(?,?,?,?,?)"
         return self._db.execute(sql, row).lastrowid or 0
 
@@ -593,7 +593,3 @@ class UndoStore:
 def _of(facts: str) -> list[int]:
     """Return the turns that an undo took back."""
     return json.loads(facts)["of"]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -80,11 +80,7 @@ class SqliteLedger(SqlLedger):
         place = fspath(path)
         make = partial(LedgerHandle, place=place)
         own = thread or SqliteThread(place, LEDGER, synchronous, make)
-        super().__init__(own, _rows_at, owns_thread=thread is None)
-
-
-def _rows_at(handle: LedgerHandle) -> LedgerRows:
-    return handle.rows
+        super().__init__(own, lambda handle: handle.rows, owns_thread=thread is None)
 
 
 class _FileRows(LedgerRows):

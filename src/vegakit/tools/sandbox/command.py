@@ -529,11 +529,7 @@ def _digest_of(path: Path) -> Digest:
             raise IsADirectoryError
         if about.st_size > _MOST_DIGESTED:
             return Digest(f"{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_ctime_ns}")
-        return Digest(hashlib.file_digest(f, _blake2b).hexdigest())
-
-
-def _blake2b() -> "hashlib.blake2b":
-    return hashlib.blake2b(digest_size=16)
+        return Digest(hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).hexdigest())
 
 
 def shown_run(ran: CommandResult) -> str:
