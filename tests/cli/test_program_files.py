@@ -37,6 +37,17 @@ def test_only_files_of_a_folder_are_read(command: str, tmp_path: Path) -> None:
     assert main([*command.split(), str(tmp_path)]) == 0
 
 
+@pytest.mark.parametrize("command", ["fmt --check", "test"])
+def test_a_file_that_is_no_text_is_no_crash(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.vega").write_text("print(1);  // expect: 1\n")
+    (folder / "b.vega").write_bytes(b"\xc1\xc2")
+    assert main([*command.split(), str(folder)]) == int(command != "test")
+    said = capsys.readouterr()
+    assert "1 of 1 passed" in said.out or "b.vega cannot be read: it is not UTF-8" in said.err
+
+
 def test_one_fault_fails_the_check_of_a_folder(folder: Path) -> None:
     """Wherever it lies."""
     (folder / "lib/b.vega").write_text("print(x);\n")

@@ -315,9 +315,9 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
 
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        give = "give the path of a .vega or .py file"
-        raise UserError(f"{path} cannot be read: {error.strerror}; {give}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", "it is not UTF-8 text")
+        raise UserError(f"{path} cannot be read: {why}; give the path of a .vega file") from error
     parsed = parse(text, str(path))
     if any(found.severity == "error" for found in parsed.diagnostics):
         show_diagnostics(parsed.diagnostics, {str(path): text})

@@ -153,6 +153,8 @@ something changes that starts or decides without being named:
 
 - a file in `.vega/agents`, `.vega/commands`, `.vega/hooks` or `.vega/tools`,
 - a setting of `[providers]`, `[mcp]`, `[permissions]` or `[telemetry]`,
+- what weakens the cap or moves your data: `[prices]`, a larger budget, `[ledger]`, `[journal]`,
+  `[cache]`, `[audit]` and `data_dir`,
 - a model of a provider that your own settings do not name.
 
 A `.vega` program elsewhere shows what it may touch, and asks. Vega asks again when it may touch

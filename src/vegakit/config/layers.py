@@ -374,12 +374,15 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
 
 # What a project file may set in a folder that its user has not trusted: a smaller budget. What else
 # it sets counts once the folder is trusted. Some of it starts or decides without being named again:
-# addresses, servers, permissions, and models of providers that the user does not use. That is
-# digested when the folder is trusted.
+# addresses, servers, permissions, models of providers that the user does not use, and what weakens
+# the cap: prices, a larger budget, other places of ledger and journal. That is digested when the
+# folder is trusted.
 
 
 _BUDGET: Name = ("budget", "default")
-_STARTS = {"providers", "mcp", "permissions", "telemetry"}
+_STARTS = set(
+    "providers mcp permissions telemetry prices budget ledger journal cache audit data_dir".split()
+)
 
 
 def lowered_budget(project: Layer, own: Layer) -> Layer:
@@ -403,7 +406,7 @@ def names_that_start(project: Layer, own: Layer) -> list[Name]:
     return [
         name
         for name, setting in project.items()
-        if name[0] in _STARTS
+        if (name[0] in _STARTS and name not in lowered_budget(project, own))
         or any(m.partition(":")[0] not in providers for m in _models_of(name, setting.value))
     ]
 

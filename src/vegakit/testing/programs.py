@@ -73,7 +73,7 @@ def find_tests(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _has_expectations(file: Path) -> bool:
-    text = file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8", errors="replace")
     return read_expectations(text, file.name) != Expectations()
 
 
