@@ -44,8 +44,8 @@ def test_a_file_that_is_no_text_is_no_crash(
     (folder / "a.vega").write_text("print(1);  // expect: 1\n")
     (folder / "b.vega").write_bytes(b"\xc1\xc2")
     assert main([*command.split(), str(folder)]) == int(command != "test")
-    said = capsys.readouterr()
-    assert "1 of 1 passed" in said.out or "b.vega cannot be read: it is not UTF-8" in said.err
+    said = capsys.readouterr().err
+    assert "1 of 1 passed" in said or "b.vega cannot be read: it is not UTF-8" in said
 
 
 def test_one_fault_fails_the_check_of_a_folder(folder: Path) -> None:

@@ -317,7 +317,9 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", "it is not UTF-8 text")
-        raise UserError(f"{path} cannot be read: {why}; give the path of a .vega file") from error
+        raise UserError(
+            f"{path} cannot be read: {why}; give the path of a .vega or .py file"
+        ) from error
     parsed = parse(text, str(path))
     if any(found.severity == "error" for found in parsed.diagnostics):
         show_diagnostics(parsed.diagnostics, {str(path): text})
