@@ -186,13 +186,11 @@ def written(steps: list[Step]) -> str:
 _HEAD = """\
 # The first five minutes
 
-Everything below was typed by `just first-five-minutes` in an empty folder, with the installed
-package, without a key and without a network; it is what was seen. In a terminal there are colours,
-and progress while you wait.
+`just first-five-minutes` types these commands in an empty folder, with the installed package,
+without a key and without a network. This page shows the output. A terminal also shows colours and
+progress.
 
-```text
-$ pip install vegakit
-```
+[Install Vega](../../README.md#install) first. You need no key.
 
 `vega demo` shows a team of agents that crashes, is restarted, and is refused by its wallet.
 """
