@@ -43,6 +43,7 @@ NOT_KEPT = {
     "serve",
     "token",
     "top",
+    "trust",
     "undo",
 }
 """They change something, print for programs, or are looked at by tests of their own."""

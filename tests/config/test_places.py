@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from vegakit.config import wants_colour
-from vegakit.config.layers import find_settings_paths, lines_of, read_file
+from vegakit.config.layers import lines_of, read_file
+from vegakit.config.places import find_settings_paths
 from vegakit.errors import SettingsError
 
 

@@ -1,8 +1,3 @@
-from vegakit.config.layers import (
-    FILE_NAME as FILE_NAME,
-    user_config_dir as user_config_dir,
-    user_data_dir as user_data_dir,
-)
 from vegakit.config.loader import (
     FolderContent as FolderContent,
     changed_starts as changed_starts,
@@ -28,6 +23,11 @@ from vegakit.config.names import (
     form_of as form_of,
     hide_secrets_of_url as hide_secrets_of_url,
     toml_of as toml_of,
+)
+from vegakit.config.places import (
+    FILE_NAME as FILE_NAME,
+    user_config_dir as user_config_dir,
+    user_data_dir as user_data_dir,
 )
 from vegakit.config.settings import (
     BudgetChange as BudgetChange,

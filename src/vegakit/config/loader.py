@@ -18,14 +18,11 @@ from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
 from vegakit.config.layers import (
-    FILE_NAME,
     Layer,
     Setting,
     SettingsFile,
-    SettingsPaths,
     default_layer,
     environment_layer,
-    find_settings_paths,
     flag_layer,
     layer_of,
     lines_of,
@@ -33,7 +30,6 @@ from vegakit.config.layers import (
     names_that_start,
     read_file,
     unreadable_variables,
-    user_data_dir,
     without_disabled,
 )
 from vegakit.config.names import (
@@ -45,6 +41,7 @@ from vegakit.config.names import (
     toml_of,
     variable_of,
 )
+from vegakit.config.places import FILE_NAME, SettingsPaths, find_settings_paths, user_data_dir
 from vegakit.config.settings import Settings, UserBudget, budget_rule
 from vegakit.config.tables import BudgetTable, PriceTable, Tables
 from vegakit.config.trust import (
@@ -278,6 +275,7 @@ def _project_settings(paths: SettingsPaths, own: Layer, variables: Mapping[str, 
         return {}
     trust = find_trust(path.parent, variables)
     project: Layer = {}
+    digests: dict[str, str] = {}
     try:
         file = read_file(path)
         project = _of_file(file, SourceKind.PROJECT, paths)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from vegakit.config.layers import FILE_NAME, find_settings_paths
+from vegakit.config.places import FILE_NAME, find_settings_paths
 from vegakit.errors import InvalidRecordError, SettingsError
 from vegakit.records import from_json
 

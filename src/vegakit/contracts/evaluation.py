@@ -309,12 +309,16 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+def _seconds(start: int, end: int) -> int:
+    return truncated(end - start, 1_000_000)
+
+
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ABS": abs,
     "LENGTH": len,
     "MAX": max,
     "MIN": min,
-    "SECONDS": lambda start, end: truncated(end - start, 1_000_000),
+    "SECONDS": _seconds,
 }
 _LOOPS: dict[LoopKind, Callable[[Evaluator, ItemLoop, Environment, Iterable[Value]], Value]] = {
     LoopKind.FORALL: Evaluator.forall,

@@ -93,6 +93,10 @@ class StepContext(NamedTuple):
         return written.text
 
 
+def _compute(step: StepContext) -> Expression:
+    return step.value("value", wanted=step.wanted)
+
+
 def _map(step: StepContext) -> Expression:
     over, name, scope = step.over()
     wanted = step.wanted.item if isinstance(step.wanted, ArrayType) else None
@@ -173,7 +177,7 @@ class OperationRow(NamedTuple):
 
 
 OPERATIONS: dict[str, OperationRow] = {
-    "compute": OperationRow(lambda step: step.value("value", wanted=step.wanted), ("value",)),
+    "compute": OperationRow(_compute, ("value",)),
     "check": OperationRow(None, ()),
     "map": OperationRow(_map, ("over", "as", "value")),
     "filter": OperationRow(_filter, ("over", "as", "where")),
@@ -259,6 +263,10 @@ def _of_records(
     needs = f"database.{right}.{state.table}"
     named = (("state", state.name), *fixed.items())
     return StepEffect((key, *arguments), state.record, needs, named, state.name)
+
+
+def _read(step: StepContext, world: EffectContext) -> StepEffect:
+    return _of_records(step, _records(step, world, "from"), "read")
 
 
 def _some_fields(step: StepContext, state: StateRecords, parameter: str) -> RecordMade:
@@ -451,12 +459,7 @@ class EffectOperation(NamedTuple):
 
 
 EFFECTS: dict[str, EffectOperation] = {
-    "read": EffectOperation(
-        lambda step, world: _of_records(step, _records(step, world, "from"), "read"),
-        ("from", "key"),
-        (),
-        ("missing",),
-    ),
+    "read": EffectOperation(_read, ("from", "key"), (), ("missing",)),
     "write": EffectOperation(_write, ("to", "key", "set"), (), ("missing",)),
     "insert": EffectOperation(_insert, ("into", "key", "value"), (), ("exists",)),
     "transition": EffectOperation(_transition, ("key", "change"), (), ("missing", "wrong_state")),

@@ -217,9 +217,13 @@ def thinking_fields(
     return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
+def _target(_: str, __: bool) -> str:
+    return "/v1/messages"
+
+
 ANTHROPIC = Wire(
     name=ANTHROPIC_NAME,
-    target=lambda _, __: "/v1/messages",
+    target=_target,
     headers=((b"anthropic-version", _VERSION),),
     encode=_encode,
     decode=decode_answer,
@@ -285,6 +289,10 @@ def _stream(reply: ServedReply, request: ServedRequest) -> ServedStream:
     return ServedStream(opening, [piece for block in blocks for piece in block], closing)
 
 
+def _broken(failure: ServedFailure, _: ServedRequest) -> bytes:
+    return write_event(_error_of(failure).body, "error")
+
+
 def _served_message(request: ServedRequest, content: list[Any]) -> dict[str, Any]:
     return {
         "id": f"msg_{request.n}",
@@ -338,6 +346,4 @@ def _event(kind: str, **fields: object) -> bytes:
     return write_event({"type": kind, **fields}, kind)
 
 
-ANTHROPIC_SERVER = WireServer(
-    _whole, _stream, _error_of, lambda failure, _: write_event(_error_of(failure).body, "error")
-)
+ANTHROPIC_SERVER = WireServer(_whole, _stream, _error_of, _broken)

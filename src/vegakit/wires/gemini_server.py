@@ -103,6 +103,8 @@ def _error(failure: ServedFailure) -> WireError:
     return WireError(status, kind, None, message, {"error": error})
 
 
-GEMINI_SERVER = WireServer(
-    _whole, _stream, _error, lambda failure, _: write_event(_error(failure).body)
-)
+def _broken(failure: ServedFailure, _: ServedRequest) -> bytes:
+    return write_event(_error(failure).body)
+
+
+GEMINI_SERVER = WireServer(_whole, _stream, _error, _broken)

@@ -70,6 +70,10 @@ _TOO_LONG = ("exceeds the context length", "exceeds the available context", "con
 # A request.
 
 
+def _target(model: str, stream: bool) -> str:
+    return "/api/chat"
+
+
 def _effort(_: ModelRequest, __: Effort, ___: ModelFeatures) -> dict[str, Any]:
     """Most models that think there do so or not, without degrees."""
     return {"think": True}
@@ -307,7 +311,7 @@ def _failure(status: int, error: object) -> WireFailure:
 
 OLLAMA = Wire(
     name=_NAME,
-    target=lambda _model, _stream: "/api/chat",
+    target=_target,
     headers=(),
     encode=_encode,
     decode=_decode,

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -50,6 +51,7 @@ from vegakit.wires.wire import (
     ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
+    ModelFeatures,
     Wire,
     bounded_arguments,
     failed,
@@ -64,6 +66,14 @@ _TAGS = "content"
 """Where thoughts came from that stood between tags; others name the field they came in."""
 
 # Out.
+
+
+def _target(_model: str, _stream: bool) -> str:
+    return "/chat/completions"
+
+
+def _effort(_: ModelRequest, effort: Effort, __: ModelFeatures) -> dict[str, Any]:
+    return {"reasoning_effort": effort}
 
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
@@ -520,12 +530,12 @@ class _ChatReader(EventReader):
 
 CHAT = Wire(
     name=_NAME,
-    target=lambda _model, _stream: "/chat/completions",
+    target=_target,
     headers=(),
     encode=_encode,
     decode=_decode,
     reader=_ChatReader,
     failure=failure,
     request_id=REQUEST_ID,
-    effort=lambda _, effort, __: {"reasoning_effort": effort},
+    effort=_effort,
 )

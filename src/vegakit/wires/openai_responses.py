@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -48,6 +49,7 @@ from vegakit.wires.wire import (
     ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
+    ModelFeatures,
     Wire,
     failed,
     finished,
@@ -60,6 +62,14 @@ _NAME = "openai"
 _NOTHING: dict[str, Any] = {}
 
 # Out.
+
+
+def _target(_model: str, _stream: bool) -> str:
+    return "/responses"
+
+
+def _effort(_: ModelRequest, effort: Effort, __: ModelFeatures) -> dict[str, Any]:
+    return {"reasoning": {"effort": effort}}
 
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
@@ -553,12 +563,12 @@ _HANDLERS: dict[str, Callable[[_ResponsesReader, _Event, list[ModelChunk]], None
 
 RESPONSES = Wire(
     name=_NAME,
-    target=lambda _model, _stream: "/responses",
+    target=_target,
     headers=(),
     encode=_encode,
     decode=_decode,
     reader=_ResponsesReader,
     failure=failure,
     request_id=REQUEST_ID,
-    effort=lambda _, effort, __: {"reasoning": {"effort": effort}},
+    effort=_effort,
 )

@@ -95,6 +95,10 @@ def _chat_stream(reply: ServedReply, request: ServedRequest) -> ServedStream:
     return ServedStream(chunk({"role": "assistant", "content": ""}), pieces, closing + _DONE)
 
 
+def _chat_broken(failure: ServedFailure, _: ServedRequest) -> bytes:
+    return write_event(_openai_error(failure).body)
+
+
 def _chat_head(request: ServedRequest, kind: str) -> dict[str, Any]:
     created = request.started_ms // 1000
     name = f"chatcmpl-{request.n}"
@@ -116,12 +120,7 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-CHAT_SERVER = WireServer(
-    _chat_whole,
-    _chat_stream,
-    _openai_error,
-    lambda failure, _: write_event(_openai_error(failure).body),
-)
+CHAT_SERVER = WireServer(_chat_whole, _chat_stream, _openai_error, _chat_broken)
 
 
 # OpenAI Responses: a list of output items, each announced, filled and completed by events.

@@ -59,7 +59,7 @@ async def test_a_command_of_a_file_is_said_to_the_agent(tmp_path: Path) -> None:
         path = it.folder / ".vega" / "commands" / "look.md"
         path.parent.mkdir(parents=True)
         path.write_text("---\ndescription: look at a file\n---\nLook closely at $ARGUMENTS.\n")
-        assert it.here("trust", ".vega", command="config").returncode == 0
+        assert it.here("--yes", command="trust").returncode == 0
         with it.inside():
             async with opened(it) as (app, pilot):
                 await until(lambda: app.driver._is_open)  # pyright: ignore[reportPrivateUsage]

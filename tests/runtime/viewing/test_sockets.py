@@ -18,7 +18,7 @@ from vegakit import Agent, control as viewing
 from vegakit.config import load, sockets_dir
 from vegakit.control import ControlClient, open_socket
 from vegakit.control.sockets import find, running_runtimes
-from vegakit.errors import SettingsError, UserError
+from vegakit.errors import UserError
 from vegakit.providers import ScriptedModel
 from vegakit.sdk import ControlServer, Runtime, control_server as server
 
@@ -170,8 +170,10 @@ def test_the_settings_open_it_and_close_it(tmp_path: Path, monkeypatch: pytest.M
     assert asyncio.run(names(nowhere)) == []
     assert asyncio.run(names(nowhere, observable=True)) == ["default"]
     (tmp_path / "vega.toml").write_text('[observable]\nsockets = "/somewhere"')
-    with pytest.raises(SettingsError, match=r"sets observable\.sockets"):
+    with pytest.raises(UserError, match="there is none in /somewhere"):
         viewing.connect()
+    monkeypatch.delenv("VEGA_TRUSTED_FOLDERS")
+    assert load().sockets_path == tmp_path / "vega"
 
 
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

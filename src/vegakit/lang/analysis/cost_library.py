@@ -403,6 +403,14 @@ def _chunks(items: ValueBound, size: ValueBound) -> ValueBound:
     return ValueBound(exactly(-(-most // count)), each, whole=items.whole)
 
 
+def _keys(of: ValueBound) -> ValueBound:
+    return ValueBound(of.size, ValueBound(of.key))
+
+
+def _values(of: ValueBound) -> ValueBound:
+    return ValueBound(of.size, of.item, whole=of.whole)
+
+
 def _merge(one: ValueBound, other: ValueBound) -> ValueBound:
     return ValueBound(
         total(one.size, other.size), joined_items(one, other), key=greater(one.key, other.key)
@@ -418,6 +426,18 @@ def joined_items(one: ValueBound, other: ValueBound) -> ValueBound | None:
 
 def _item(of: ValueBound, *_: ValueBound) -> ValueBound:
     return of.item or ValueBound()
+
+
+def _max(one: ValueBound, other: ValueBound) -> ValueBound:
+    return ValueBound(greater(one.size, other.size))
+
+
+def _min(one: ValueBound, other: ValueBound) -> ValueBound:
+    return ValueBound(smaller(one.size, other.size))
+
+
+def _trim(text: ValueBound) -> ValueBound:
+    return ValueBound(cut(text.size))
 
 
 def _lower(text: ValueBound) -> ValueBound:
@@ -462,6 +482,10 @@ def _replace(text: ValueBound, part: ValueBound, by: ValueBound) -> ValueBound:
     return ValueBound(in_bytes(text.size) if most <= least else scaled(text.size, most, least))
 
 
+def _repeat(text: ValueBound, count: ValueBound) -> ValueBound:
+    return ValueBound(repeated(greater(count.size, exactly(0)), text.size))
+
+
 def _pad(text: ValueBound, width: ValueBound, fill: ValueBound | None = None) -> ValueBound:
     """A character that is filled in has at most four bytes."""
     filled = product(exactly(CHAR_BYTES), greater(width.size, exactly(0)))
@@ -486,6 +510,10 @@ def _ran(*_: ValueBound) -> ValueBound:
 
 def _names(*_: ValueBound) -> ValueBound:
     return ValueBound(None, ValueBound(exactly(_NAME_BYTES)))
+
+
+def _name(path: ValueBound) -> ValueBound:
+    return ValueBound(in_bytes(path.size))
 
 
 def _csv_text(items: ValueBound, kind: Type) -> Size | None:
@@ -518,12 +546,10 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "str::slice": _str_slice,
     "str::lower": _lower,
     "str::upper": _upper,
-    "str::trim": lambda text: ValueBound(cut(text.size)),
+    "str::trim": _trim,
     "str::join": _join,
     "str::replace": _replace,
-    "str::repeat": lambda text, count: ValueBound(
-        repeated(greater(count.size, exactly(0)), text.size)
-    ),
+    "str::repeat": _repeat,
     "str::pad_left": _pad,
     "str::pad_right": _pad,
     "str::count": _size,
@@ -532,12 +558,12 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "list::insert": _insert,
     "list::flatten": _flatten,
     "list::chunks": _chunks,
-    "map::keys": lambda of: ValueBound(of.size, ValueBound(of.key)),
-    "map::values": lambda of: ValueBound(of.size, of.item, whole=of.whole),
+    "map::keys": _keys,
+    "map::values": _values,
     "map::get": _item,
     "map::merge": _merge,
-    "math::max": lambda one, other: ValueBound(greater(one.size, other.size)),
-    "math::min": lambda one, other: ValueBound(smaller(one.size, other.size)),
+    "math::max": _max,
+    "math::min": _min,
     "csv::parse": _read_csv,
     "human::ask": _human,
     "time::now": _time,
@@ -545,7 +571,7 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "exec::run": _ran,
     "exec::look": _ran,
     "file::list": _names,
-    "file::name": lambda path: ValueBound(in_bytes(path.size)),
+    "file::name": _name,
     "str::lines": _lines,
     "str::split": _parts,
     "str::words": _words,

@@ -85,6 +85,14 @@ def _registers(_: Module, __: Function, operand: list[int]) -> str:
     return f"[{' '.join(f'r{each}' for each in operand)}]"
 
 
+def _called(module: Module, _: Function, operand: int) -> str:
+    return module.functions[operand].name
+
+
+def _type(module: Module, _: Function, operand: int) -> str:
+    return type_label(module.types[operand]) if operand >= 0 else "-"
+
+
 _SHOWN: dict[str, Callable[[Module, Function, Any], str]] = {
     "w": _register,
     "r": _register,
@@ -93,8 +101,8 @@ _SHOWN: dict[str, Callable[[Module, Function, Any], str]] = {
     "ws": _registers,
     "k": _constant,
     "j": lambda _, __, operand: f"@{operand}",
-    "f": lambda module, _, operand: module.functions[operand].name,
-    "t": lambda module, _, operand: type_label(module.types[operand]) if operand >= 0 else "-",
+    "f": _called,
+    "t": _type,
     "n": lambda _, __, operand: str(operand),
     "s": _site,
 }
