@@ -208,7 +208,7 @@ def guard(stream: TextIO) -> TextIO:
     if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors=_HANDLER)
     is_ready = not stream or isinstance(stream, SafeStream)
-    return cast("TextIO", stream if is_ready else SafeStream(stream))
+    return cast("TextIO", stream if is_ready else SafeStream(cast("TextIO", stream)))
 
 
 def _carries(stream: TextIO, text: str) -> bool:
