@@ -134,8 +134,8 @@ def _enter_worktree(chosen: argparse.Namespace) -> None:
     one = open_worktree(Path.cwd(), chosen.worktree, load().data_path)
     chosen.image = [str(Path(image).resolve()) for image in chosen.image]
     os.chdir(one.folder)
-    told = f"worktree {one.name}: branch {one.branch}, in {one.folder}"
-    print(look_of(sys.stderr).text(told), file=sys.stderr, flush=True)
+    text = f"worktree {one.name}: branch {one.branch}, in {one.folder}"
+    print(look_of(sys.stderr).text(text), file=sys.stderr, flush=True)
 
 
 def _check_budget(chosen: argparse.Namespace) -> None:

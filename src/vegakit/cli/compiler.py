@@ -298,11 +298,11 @@ def _translate(paths: Sequence[Path]) -> int:
         return 1
     from vegakit.lang import to_python
 
-    made, problems = to_python(found.checked)
+    python, problems = to_python(found.checked)
     if problems:
         show_diagnostics(problems, {found.source.name: found.text})
         return 1
-    print(made, end="")
+    print(python, end="")
     return 0
 
 

@@ -170,9 +170,9 @@ def _is_installed(package: str) -> bool:
 
 def _extra(name: str) -> Finding:
     lacking = ", ".join(missing(_PACKAGE, name))
-    told = f"not installed: {lacking}" if lacking else "installed"
+    state = f"not installed: {lacking}" if lacking else "installed"
     fix = f"pip install 'vegakit[{name}]'" if lacking else ""
-    return Finding("extra", name, is_well=not lacking, told=told, fix=fix)
+    return Finding("extra", name, is_well=not lacking, told=state, fix=fix)
 
 
 def python_finding(running: tuple[int, int, int]) -> Finding:
